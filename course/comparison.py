@@ -1,0 +1,378 @@
+"""Whether an observed value agrees with the expected one, and if not, how they differ in a learner's words.
+
+One rule for numbers everywhere: ``|got - expected| <= atol + rtol * |expected|``, with NaN equal to NaN in the same
+place. Shapes are compared before numbers, and nothing is ever broadcast.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course.schema import Comparator
+from course.values import NUMBER_KINDS, SEQUENCE_KINDS, Value, show, to_array
+
+RTOL = 1e-6
+RTOL_NARROW = 1e-5  # float32 has 24 bits: sums in another order differ in the sixth to seventh digit
+RTOL_HALF = {"float16": 2e-3, "bfloat16": 1e-2}  # 11 and 8 bits of significand: about two units in the last place
+ATOL = 1e-15
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How two values differ.
+
+    Attributes:
+        text: ``expected …, got …`` in a learner's words. It tells the expected value.
+        blind: the same without any value, for a draw: what kind of difference, and roughly where.
+        hint: advice that follows from the kinds of the two values alone, or empty.
+    """
+
+    text: str
+    blind: str
+    hint: str = ""
+
+
+def compare(expected: Value, got: Value, comparator: Comparator, path: str = "") -> Difference | None:
+    """Compare an observation with what is expected of it.
+
+    Args:
+        expected: recorded, or observed of the live reference.
+        got: what the learner's cell gave.
+        comparator: the rule.
+        path: where in a nested value this is, for messages.
+
+    Returns:
+        None if they agree, else the difference.
+    """
+    if comparator.name == "ignored":
+        return None
+    if expected.kind == "raised" or got.kind == "raised":
+        return _raised(expected, got)
+    if comparator.name == "raises":
+        return Difference(f"expected {show(expected)}", "expected an exception", "the comparator `raises` needs an exception")
+    if got.kind == "oversize":
+        return Difference(f"expected {show(expected)}, got {show(got)}", "the value is too large to look at")
+    try:
+        match comparator.name:
+            case "at_most":
+                return _at_most(got, comparator)
+            case "same_order":
+                return _same_order(expected, got)
+            case "same_set":
+                return _same_set(expected, got)
+            case _:
+                return _equal(expected, got, comparator, path)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        # Data that contradicts its own dtype or shape did not come from the probe as we sent it.
+        return Difference("the observation cannot be read", "the observation cannot be read")
+
+
+def _at(path: str) -> str:
+    return f"{path}: " if path else ""
+
+
+def _differ(expected: Value, got: Value, path: str, blind: str, hint: str = "") -> Difference:
+    return Difference(f"{_at(path)}expected {show(expected)}, got {show(got)}", f"{_at(path)}{blind}", hint)
+
+
+def _raised(expected: Value, got: Value) -> Difference | None:
+    if expected.kind == "raised" and got.kind == "raised":
+        if expected.type == got.type or expected.type in (got.bases or ()):
+            return None
+        return Difference(f"expected {expected.type}, got {show(got)}", f"raised {got.type}, another exception than expected")
+    if expected.kind == "raised":
+        return Difference(f"expected {expected.type} to be raised, got {show(got)}", "an exception should have been raised")
+    return Difference(f"expected {show(expected)}, got {show(got)}", f"raised {got.type}")
+
+
+def _equal(expected: Value, got: Value, comparator: Comparator, path: str) -> Difference | None:
+    if comparator.library and got.library != comparator.library:
+        names = {"numpy": "a NumPy array", "jax": "a JAX array"}
+        return Difference(
+            f"{_at(path)}expected {names[comparator.library]}, got {names.get(got.library or '', show(got))}",
+            f"{_at(path)}another kind of array was asked for",
+        )
+    if comparator.dtype and got.dtype != comparator.dtype:
+        return Difference(
+            f"{_at(path)}expected dtype {comparator.dtype}, got {got.dtype or show(got)}", f"{_at(path)}another dtype was asked for"
+        )
+    if expected.kind == "masked" or got.kind == "masked":
+        return _masked(expected, got, comparator, path)
+    if expected.kind == "dict":
+        return _dict(expected, got, comparator, path)
+    if expected.kind == "set":
+        if got.kind != "set":
+            return _differ(expected, got, path, "another kind of value: a set is expected", _kind_hint(got))
+        return _same_set(expected, got)
+    if expected.kind in NUMBER_KINDS | {"array", "key"} | SEQUENCE_KINDS:
+        return _numbers(expected, got, comparator, path)
+    if expected.kind != got.kind:
+        return _differ(expected, got, path, "another kind of value", _kind_hint(got))
+    if expected.kind == "str":
+        return _text(expected, got, path)
+    if expected.kind == "object":
+        return None if expected.type == got.type else _differ(expected, got, path, "another kind of value")
+    return None if expected.data == got.data else _differ(expected, got, path, "another value")
+
+
+def _kind_hint(got: Value) -> str:
+    if got.kind == "none":
+        return "it is None: did a function print instead of return?"
+    if got.kind == "object" and got.type in {"function", "builtin_function_or_method", "method"}:
+        return "it is a function: did you forget the ()?"
+    if got.kind == "object" and got.type == "generator":
+        return "it is a generator: put list(...) around it"
+    if got.kind == "str":
+        return "it is text, not a number"
+    return ""
+
+
+def _numbers(expected: Value, got: Value, comparator: Comparator, path: str) -> Difference | None:
+    want, have = to_array(expected), to_array(got)
+    if want is None:
+        return _sequence(expected, got, comparator, path)
+    if have is None:
+        return _differ(expected, got, path, "another kind of value", _kind_hint(got))
+    if want.shape != have.shape:
+        text = f"{_at(path)}expected shape {want.shape}, got shape {have.shape}"
+        return Difference(text, f"{_at(path)}the shape is {have.shape}, which is not right")
+    if (want.dtype.kind == "b") != (have.dtype.kind == "b") and want.size:
+        kinds = f"expected {want.dtype.name}, got {have.dtype.name}"
+        return Difference(f"{_at(path)}{kinds}", f"{_at(path)}{kinds}", "True/False and numbers are different kinds")
+    wrong = ~_close(want, have, comparator)
+    if not wrong.any():
+        return None
+    if want.ndim == 0:
+        return _differ(expected, got, path, "another value", _nan_hint(have))
+    first = tuple(int(index) for index in np.argwhere(wrong)[0])
+    where = path + "".join(f"[{index}]" for index in first)
+    count = int(wrong.sum())
+    more = f" ({count} of {want.size} values differ)" if count > 1 else ""
+    if want.size <= 24:
+        return Difference(
+            f"{_at(path)}expected {show(expected)}, got {show(got)}", f"{count} of {want.size} values differ, the first at {where}"
+        )
+    return Difference(
+        f"{where}: expected {_one(want[first])}, got {_one(have[first])}{more}",
+        f"{count} of {want.size} values differ, the first at {where}",
+        _nan_hint(have),
+    )
+
+
+def _one(value: Any) -> str:
+    return f"{value:.9g}" if isinstance(value, np.floating) and value.dtype.itemsize < 8 else str(value)
+
+
+def _nan_hint(have: np.ndarray[Any, Any]) -> str:
+    return "there is a NaN in it" if have.dtype.kind in "fc" and bool(np.isnan(have).any()) else ""
+
+
+def _close(want: np.ndarray[Any, Any], have: np.ndarray[Any, Any], comparator: Comparator) -> np.ndarray[Any, Any]:
+    """Elementwise agreement of two arrays of one shape."""
+    if want.dtype.kind in "biu" and have.dtype.kind in "biu":
+        # Through Python's integers: NumPy would wrap -1 into an unsigned 255 before comparing.
+        flat = [int(a) == int(b) for a, b in zip(want.ravel().tolist(), have.ravel().tolist(), strict=True)]
+        return np.array(flat, dtype=bool).reshape(want.shape)
+    if comparator.name == "exact":
+        narrow = min((one.dtype for one in (want, have) if one.dtype.kind == "f"), key=lambda one: one.itemsize, default=want.dtype)
+        a, b = (want.astype(narrow), have.astype(narrow)) if narrow.kind == "f" else (want, have)
+        return np.asarray((a == b) | (_nan(a) & _nan(b)))
+    rtol, atol = comparator.rtol, ATOL if comparator.atol is None else comparator.atol
+    if rtol is None:
+        names = {want.dtype.name, have.dtype.name}
+        rtol = max([RTOL_HALF.get(name, RTOL) for name in names] + [RTOL_NARROW if "float32" in names else RTOL])
+    wide = np.complex128 if "c" in (want.dtype.kind, have.dtype.kind) else np.float64
+    a, b = want.astype(wide), have.astype(wide)
+    with np.errstate(invalid="ignore", over="ignore"):
+        near = np.abs(b - a) <= atol + rtol * np.abs(a)
+    # An infinity is close only to itself; inf - inf is NaN, and inf <= inf would let everything through.
+    return np.asarray(np.where(np.isfinite(a) & np.isfinite(b), near, (a == b) | (_nan(a) & _nan(b))))
+
+
+def _nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return np.isnan(array) if array.dtype.kind in "fc" else np.zeros(array.shape, bool)
+
+
+def _sequence(expected: Value, got: Value, comparator: Comparator, path: str) -> Difference | None:
+    items = _items(got)
+    if items is None:
+        return _differ(expected, got, path, "another kind of value: a list is expected", _kind_hint(got))
+    want = expected.items or ()
+    if len(want) != len(items):
+        text = f"{_at(path)}expected {len(want)} items, got {len(items)}"
+        return Difference(text, f"{_at(path)}{len(items)} items, which is not right")
+    for index, (one, other) in enumerate(zip(want, items, strict=True)):
+        if difference := compare(one, other, _inner(comparator), f"{path}[{index}]"):
+            return difference
+    return None
+
+
+def _inner(comparator: Comparator) -> Comparator:
+    return comparator.model_copy(update={"library": None, "dtype": None})
+
+
+def _items(value: Value) -> tuple[Value, ...] | None:
+    """The items of a sequence; an array gives its rows, so that a list of arrays may be one array."""
+    if value.kind in SEQUENCE_KINDS:
+        return value.items or ()
+    if value.kind == "array" and value.shape:
+        inner = value.shape[1:]
+        return tuple(Value(kind="array", dtype=value.dtype, library=value.library, shape=inner, data=row) for row in value.data)
+    return None
+
+
+def _masked(expected: Value, got: Value, comparator: Comparator, path: str) -> Difference | None:
+    """Masks and data are compared apart: a masked element agrees with nothing but a masked element."""
+    want, have = to_array(expected), to_array(got)
+    if want is None or have is None or want.shape != have.shape:
+        return _differ(expected, got, path, "another kind of value or shape")
+    mask_want, mask_have = (np.array(one.mask if one.mask is not None else False) | np.zeros(want.shape, bool) for one in (expected, got))
+    if (mask_want != mask_have).any():
+        return Difference(f"{_at(path)}expected another mask than {mask_have.tolist()}", f"{_at(path)}the mask of the array differs")
+    if bool((~_close(want, have, comparator) & ~mask_want).any()):
+        return _differ(expected, got, path, "values differ")
+    return None
+
+
+def _key_text(value: Value) -> str:
+    return f"{value.kind}:{value.data!r}" if value.items is None else show(value, 10_000)
+
+
+def _dict(expected: Value, got: Value, comparator: Comparator, path: str) -> Difference | None:
+    if got.kind != "dict":
+        return _differ(expected, got, path, "another kind of value: a dict is expected", _kind_hint(got))
+    want = {_key_text(key): (key, item) for key, item in zip(expected.keys or (), expected.items or (), strict=True)}
+    have = {_key_text(key): (key, item) for key, item in zip(got.keys or (), got.items or (), strict=True)}
+    for text, (key, _) in want.items():
+        if text not in have:
+            near = difflib.get_close_matches(show(key), [show(other) for other, _ in have.values()], 1, 0.7)
+            there = f"; there is {near[0]}" if near else ""
+            return Difference(f"{_at(path)}the key {show(key)} is missing{there}", f"{_at(path)}a key is missing")
+    for text, (key, _) in have.items():
+        if text not in want:
+            return Difference(f"{_at(path)}the key {show(key)} should not be there", f"{_at(path)}a key too many")
+    for text, (key, item) in want.items():
+        if difference := compare(item, have[text][1], _inner(comparator), f"{path}[{show(key)}]"):
+            return difference
+    return None
+
+
+def _text(expected: Value, got: Value, path: str) -> Difference | None:
+    want, have = unicodedata.normalize("NFC", str(expected.data)), unicodedata.normalize("NFC", str(got.data))
+    if want == have:
+        return None
+    for index, (a, b) in enumerate(zip(want, have, strict=False)):
+        if a != b and max(ord(a), ord(b)) > 127:
+            hint = f"character {index + 1} is U+{ord(b):04X}, not U+{ord(a):04X}"
+            return _differ(expected, got, path, "another text", hint)
+    return _differ(expected, got, path, "another text")
+
+
+def _at_most(got: Value, comparator: Comparator) -> Difference | None:
+    have = to_array(got)
+    bound = comparator.bound if comparator.bound is not None else 0.0
+    if have is None or have.dtype.kind not in "iuf":
+        return Difference(f"expected a number of at most {bound:g}, got {show(got)}", "not a number", _kind_hint(got))
+    # Written so that a NaN, which compares False with everything, cannot pass.
+    if have.size and bool((have <= bound).all()):
+        return None
+    return Difference(f"expected at most {bound:g}, got {show(got)}", f"more than {bound:g}", _nan_hint(have))
+
+
+def _same_order(expected: Value, got: Value) -> Difference | None:
+    """The ranking counts, not the numbers: for durations and losses."""
+    want, have = to_array(expected), to_array(got)
+    if want is None or have is None or want.ndim != 1 or want.shape != have.shape:
+        return _differ(expected, got, "", "another kind of value or shape")
+    if have.dtype.kind == "f" and bool(np.isnan(have).any()):
+        return Difference("the values cannot be ranked: there is a NaN among them", "there is a NaN among the values")
+    pairs = [(int(np.sign(w)), int(np.sign(h))) for w, h in zip(_signs(want), _signs(have), strict=True)]
+    if all(w == h for w, h in pairs):
+        return None
+    ranks = [list(np.argsort(one, kind="stable").tolist()) for one in (want, have)]
+    return Difference(f"expected the order {ranks[0]} from smallest to largest, got {ranks[1]}", "the order of the values differs")
+
+
+def _signs(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    wide = values.astype(np.float64)
+    return np.sign(wide[:, None] - wide[None, :]).ravel()
+
+
+def _same_set(expected: Value, got: Value) -> Difference | None:
+    """The same items equally often, in any order."""
+    want, have = _members(expected), _members(got)
+    if want is None or have is None:
+        return _differ(expected, got, "", "another kind of value: items are expected", _kind_hint(got))
+    left = list(have)
+    missing: list[str] = []
+    for item in want:
+        if item in left:
+            left.remove(item)
+        else:
+            missing.append(item)
+    if not missing and not left:
+        return None
+    parts = [f"missing {', '.join(missing[:8])}"] if missing else []
+    parts += [f"too many {', '.join(left[:8])}"] if left else []
+    return Difference("; ".join(parts), f"{len(missing)} items are missing and {len(left)} are too many")
+
+
+def _members(value: Value) -> list[str] | None:
+    items = value.items if value.kind == "set" else _items(value)
+    if items is None:
+        return None
+    return [_member_text(item) for item in items]
+
+
+def _member_text(value: Value) -> str:
+    """One text an item, the same for 3, np.int64(3) and 3.0, so that a set of IDs may be an array."""
+    array = to_array(value)
+    if array is None:
+        return show(value, 10_000)
+    # `+ 0.0` turns -0.0 into 0.0
+    flat = [one if isinstance(one, bool) else (int(one) if float(one).is_integer() else float(one) + 0.0) for one in array.ravel().tolist()]
+    return str(flat[0]) if array.ndim == 0 else f"{array.shape}{flat}"
+
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)")
+_NUMBER = re.compile(r"(?<![\w.])[+-]?(\d+\.\d*|\.\d+|\d+)([eE][+-]?\d+)?(?![\w.]*\w)|(?<![\w])[+-]?(nan|inf)(?!\w)")
+
+
+def compare_lines(expected: str, got: str, comparator: Comparator) -> Difference | None:
+    """Compare two printed lines: the text exactly (NFC, without ANSI colour), the numbers in it as numbers.
+
+    Integers never get a tolerance; other numbers are compared by ``comparator``.
+    """
+    if comparator.name == "ignored":
+        return None
+    want, have = (unicodedata.normalize("NFC", _ANSI.sub("", text)).rstrip() for text in (expected, got))
+    if want == have:
+        return None
+    shown = Difference(f"expected {_cut(want)}, got {_cut(have)}", "another line")
+    if _NUMBER.sub("#", want) != _NUMBER.sub("#", have):
+        return shown
+    pairs = zip(_NUMBER.finditer(want), _NUMBER.finditer(have), strict=True)
+    for left, right in pairs:
+        values = [_read(match.group()) for match in (left, right)]
+        rule = comparator if comparator.name != "at_most" or values[0].kind == "float" else Comparator(name="exact")
+        if compare(values[0], values[1], rule):
+            return shown
+    return None
+
+
+def _read(text: str) -> Value:
+    try:
+        return Value(kind="int", data=int(text))
+    except ValueError:
+        number = float(text)
+        return Value(kind="float", data=number if np.isfinite(number) else text.lstrip("+"))
+
+
+def _cut(text: str, limit: int = 300) -> str:
+    return repr(text if len(text) <= limit else text[:limit] + "…")
