@@ -191,7 +191,9 @@ def _course_problems(file: CourseFile, root: Path) -> list[Problem]:
     folders = {entry.folder for entry in file.phases}
     present = sorted(path.name for path in (root / "phases").glob("*") if path.is_dir())
     problems += [
-        Problem(f"phases/{name}", "", "a phase folder that course.toml does not list", "add it to course.toml, or rename the folder")
+        Problem(
+            f"phases/{name}", "", "a phase folder that course.toml does not list", "add it to course.toml, or rename the folder"
+        )
         for name in present
         if name not in folders
     ]
@@ -212,7 +214,9 @@ def _load_phase(entry: PhaseEntry, folder: Path, root: Path) -> Phase:
     meta = read_toml(folder / "phase.toml", PhaseFile, name)
     problems: list[Problem] = []
     if meta.id != entry.id or meta.title != entry.title:
-        problems.append(Problem(name, "id, title", "not the id and title of course.toml", f'write id = "{entry.id}", title = "{entry.title}"'))
+        problems.append(
+            Problem(name, "id, title", "not the id and title of course.toml", f'write id = "{entry.id}", title = "{entry.title}"')
+        )
     problems += [Problem(name, "lessons", f"{one!r} stands twice", "list each folder once") for one in _doubles(list(meta.lessons))]
     present = {path.parent.name for path in folder.glob("*/lesson.toml")}
     problems += [
@@ -234,10 +238,13 @@ def _load_phase(entry: PhaseEntry, folder: Path, root: Path) -> Phase:
             problems.append(Problem(file, "id", f"lesson {number} of its phase is called {lesson.id!r}", f'write id = "{wanted}"'))
     ids = {lesson.id for lesson in lessons}
     problems += [
-        Problem(name, "milestone", f"no milestone for {one}", "add a [[milestone]] with this lesson") for one in sorted(ids - {m.lesson for m in meta.milestones})
+        Problem(name, "milestone", f"no milestone for {one}", "add a [[milestone]] with this lesson")
+        for one in sorted(ids - {m.lesson for m in meta.milestones})
     ]
     problems += [
-        Problem(name, "milestone", f"unknown lesson {m.lesson!r}", "name a lesson of this phase") for m in meta.milestones if m.lesson not in ids
+        Problem(name, "milestone", f"unknown lesson {m.lesson!r}", "name a lesson of this phase")
+        for m in meta.milestones
+        if m.lesson not in ids
     ]
     if problems:
         raise CourseError(*problems)
@@ -304,7 +311,9 @@ def _lesson_problems(shown: str, meta: LessonFile, quiz: QuizFile, cells: tuple[
     ]
     for index, output in enumerate(meta.outputs):
         if output.cell and output.cell not in roles:
-            problems.append(Problem(file, f"output[{index}].cell", f"there is no cell {output.cell!r}", "name a cell of code/main.py"))
+            problems.append(
+                Problem(file, f"output[{index}].cell", f"there is no cell {output.cell!r}", "name a cell of code/main.py")
+            )
     for index, fact in enumerate(meta.facts):
         if fact.cell not in roles:
             problems.append(Problem(file, f"fact[{index}].cell", f"there is no cell {fact.cell!r}", "name a cell of code/main.py"))
@@ -317,16 +326,25 @@ def _lesson_problems(shown: str, meta: LessonFile, quiz: QuizFile, cells: tuple[
             for one in exercise.meets
             if one not in objectives
         ]
-        for where, names in [("draw", exercise.draw)] + [(f"variants[{n}]", variant) for n, variant in enumerate(exercise.variants)]:
+        for where, names in [("draw", exercise.draw)] + [
+            (f"variants[{n}]", variant) for n, variant in enumerate(exercise.variants)
+        ]:
             problems += [
-                Problem(file, f"{key}.{where}", f"{one} is not a parameter", f"use one of: {', '.join(sorted(parameters)) or 'none yet'}")
+                Problem(
+                    file,
+                    f"{key}.{where}",
+                    f"{one} is not a parameter",
+                    f"use one of: {', '.join(sorted(parameters)) or 'none yet'}",
+                )
                 for one in names
                 if one not in parameters
             ]
     for index, question in enumerate(quiz.questions):
         if question.meets not in objectives:
             remedy = f"use one of: {', '.join(objectives)}"
-            problems.append(Problem(f"{shown}/quiz.toml", f"question[{index}].meets", f"unknown objective {question.meets!r}", remedy))
+            problems.append(
+                Problem(f"{shown}/quiz.toml", f"question[{index}].meets", f"unknown objective {question.meets!r}", remedy)
+            )
     problems += [
         Problem(f"{shown}/quiz.toml", "question", f"id {one!r} stands twice", "give each question its own id")
         for one in _doubles([question.id for question in quiz.questions])

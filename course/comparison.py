@@ -232,9 +232,13 @@ def _masked(expected: Value, got: Value, comparator: Comparator, path: str) -> D
     want, have = to_array(expected), to_array(got)
     if want is None or have is None or want.shape != have.shape:
         return _differ(expected, got, path, "another kind of value or shape")
-    mask_want, mask_have = (np.array(one.mask if one.mask is not None else False) | np.zeros(want.shape, bool) for one in (expected, got))
+    mask_want, mask_have = (
+        np.array(one.mask if one.mask is not None else False) | np.zeros(want.shape, bool) for one in (expected, got)
+    )
     if (mask_want != mask_have).any():
-        return Difference(f"{_at(path)}expected another mask than {mask_have.tolist()}", f"{_at(path)}the mask of the array differs")
+        return Difference(
+            f"{_at(path)}expected another mask than {mask_have.tolist()}", f"{_at(path)}the mask of the array differs"
+        )
     if bool((~_close(want, have, comparator) & ~mask_want).any()):
         return _differ(expected, got, path, "values differ")
     return None
@@ -336,7 +340,10 @@ def _member_text(value: Value) -> str:
     if array is None:
         return show(value, 10_000)
     # `+ 0.0` turns -0.0 into 0.0
-    flat = [one if isinstance(one, bool) else (int(one) if float(one).is_integer() else float(one) + 0.0) for one in array.ravel().tolist()]
+    flat = [
+        one if isinstance(one, bool) else (int(one) if float(one).is_integer() else float(one) + 0.0)
+        for one in array.ravel().tolist()
+    ]
     return str(flat[0]) if array.ndim == 0 else f"{array.shape}{flat}"
 
 

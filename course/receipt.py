@@ -119,7 +119,9 @@ def read(lesson: Lesson) -> Receipt:
     if receipt.lesson != lesson.id:
         raise CourseError.at(shown, "lesson", f"the receipt of {receipt.lesson}", _remedy(lesson.id))
     if receipt.digest != lesson.digest:
-        raise CourseError.at(shown, "digest", "the lesson's code or checks have changed since this was recorded", _remedy(lesson.id))
+        raise CourseError.at(
+            shown, "digest", "the lesson's code or checks have changed since this was recorded", _remedy(lesson.id)
+        )
     return receipt
 
 

@@ -151,6 +151,11 @@ class Output(Model):
     line: Text
     compare: ComparatorField
 
+    def matches(self, cell: str, line: str) -> bool:
+        """Whether this rule is about that line, printed by that cell."""
+        pattern = ".*".join(re.escape(part) for part in self.line.split("*"))
+        return self.cell in (None, cell) and re.fullmatch(pattern, line) is not None
+
 
 class Fact(Model):
     """A value of the reference run that the words quote or that stands for itself: recorded, and compared when verified.
@@ -212,7 +217,7 @@ def _range(value: object) -> object:
     return value
 
 
-RangeField = Annotated[Range, BeforeValidator(_range)]
+RangeField = Annotated[Range, BeforeValidator(_range, json_schema_input_type=tuple[int | float, int | float] | Range)]
 
 
 class Mistake(Model):
@@ -312,6 +317,10 @@ class LessonFile(Model):
     diagnoses: tuple[Diagnosis, ...] = Field(default=(), alias="diagnosis")
     evidence: tuple[Evidence, ...] = ()
     references: tuple[Reference, ...] = Field(default=(), alias="reference")
+
+    def line_rule(self, cell: str, line: str) -> Comparator:
+        """How a printed line is compared: by the first `[[output]]` that matches it, else exactly."""
+        return next((output.compare for output in self.outputs if output.matches(cell, line)), Comparator(name="exact"))
 
 
 class Question(Model):

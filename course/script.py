@@ -152,7 +152,9 @@ def scaffold(cell: Cell, file: str = "code/main.py") -> Scaffold:
     try:
         ast.parse(source)
     except SyntaxError as error:
-        raise CourseError.at(file, f"cell {cell.id}", f"its scaffold is not valid Python: {error.msg}", "move the markers") from None
+        raise CourseError.at(
+            file, f"cell {cell.id}", f"its scaffold is not valid Python: {error.msg}", "move the markers"
+        ) from None
     return Scaffold(source, tuple(blanks))
 
 

@@ -110,7 +110,7 @@ def _dtype(name: str) -> np.dtype[Any] | None:
     try:
         dtype = np.dtype(name)
     except TypeError:
-        import ml_dtypes  # JAX's own dtypes; only a lesson that uses JAX gets here
+        import ml_dtypes  # noqa: PLC0415 - JAX's own dtypes; only a lesson that uses JAX gets here
 
         scalar = getattr(ml_dtypes, name, None)
         return np.dtype(scalar) if isinstance(scalar, type) else None
@@ -147,7 +147,7 @@ def _text(value: Value) -> str:
             return _array_text(value)
         case "list" | "tuple" | "set":
             inner = ", ".join(_text(item) for item in value.items or ())
-            left, right = {"list": "[]", "tuple": "()", "set": "{}"}[value.kind]
+            left, right = {"list": ("[", "]"), "tuple": ("(", ")"), "set": ("{", "}")}[value.kind]
             return f"{left}{inner}{right}"
         case "dict":
             pairs = zip(value.keys or (), value.items or (), strict=False)
@@ -163,7 +163,7 @@ def _text(value: Value) -> str:
 
 
 def _number_text(data: Any, dtype: str | None = None) -> str:
-    if isinstance(data, bool) or isinstance(data, int):
+    if isinstance(data, bool | int):
         return str(data)
     if isinstance(data, float):
         # float32 has no more than nine digits that mean anything; float64 shows its shortest exact form.

@@ -45,7 +45,7 @@ def observe(nonce, expressions, namespace):
     values = {}
     for expression in expressions:
         try:
-            value = eval(compile(expression, "<probe>", "eval"), namespace)  # noqa: S307 - the lesson's own expression
+            value = eval(compile(expression, "<probe>", "eval"), namespace)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -62,16 +62,37 @@ def observe(nonce, expressions, namespace):
     return _dumps({"nonce": nonce, "values": values}, allow_nan=False)
 
 
-def figures():
-    """The data of the open matplotlib figures, as JSON text: what was plotted, not how it was rendered."""
+def figures(folder):
+    """The data of the open matplotlib figures, as JSON text: what was plotted, not how it was rendered.
+
+    The first one is also drawn to ``figure.svg`` and ``figure.png`` in ``folder``; then all are closed.
+    """
     pyplot = _modules.get("matplotlib.pyplot")
     found = []
+    if pyplot and pyplot.get_fignums():
+        _makedirs(folder, exist_ok=True)
+        first = pyplot.figure(pyplot.get_fignums()[0])
+        # Without a date and with fixed element ids the same figure gives the same bytes.
+        with _modules["matplotlib"].rc_context({"svg.hashsalt": "training-systems"}):
+            first.savefig(os.path.join(folder, "figure.svg"), metadata={"Date": None}, bbox_inches="tight")
+        first.savefig(os.path.join(folder, "figure.png"), dpi=110, metadata={"Software": None}, bbox_inches="tight")
     for number in pyplot.get_fignums() if pyplot else []:
         axes = []
         for ax in pyplot.figure(number).get_axes():
-            lines = [{"label": _str(one.get_label()), "x": _plain(one.get_xdata()), "y": _plain(one.get_ydata())} for one in ax.get_lines()]
-            points = [{"label": _str(one.get_label()), "xy": _plain(one.get_offsets())} for one in ax.collections if _len(one.get_offsets())]
-            bars = [[_float(one.get_x()), _float(one.get_width()), _float(one.get_height())] for one in ax.patches if hasattr(one, "get_height")]
+            lines = [
+                {"label": _str(one.get_label()), "x": _plain(one.get_xdata()), "y": _plain(one.get_ydata())}
+                for one in ax.get_lines()
+            ]
+            points = [
+                {"label": _str(one.get_label()), "xy": _plain(one.get_offsets())}
+                for one in ax.collections
+                if _len(one.get_offsets())
+            ]
+            bars = [
+                [_float(one.get_x()), _float(one.get_width()), _float(one.get_height())]
+                for one in ax.patches
+                if hasattr(one, "get_height")
+            ]
             images = [_plain(one.get_array()) for one in ax.get_images()]
             axes.append({
                 "title": ax.get_title(), "xlabel": ax.get_xlabel(), "ylabel": ax.get_ylabel(),
@@ -79,6 +100,8 @@ def figures():
                 "lines": lines, "points": points, "bars": bars, "images": images,
             })  # fmt: skip
         found.append({"axes": axes})
+    if pyplot:
+        pyplot.close("all")
     return _dumps(found)
 
 
@@ -152,7 +175,12 @@ def _encode(value, depth, budget):
         return {"kind": "bytes", "data": value.hex()}
     if kind in (_list, tuple) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
         budget.take(_len(value))
-        return {"kind": "list" if kind is _list else "tuple", "items": [_encode(item, depth + 1, budget) for item in tuple.__iter__(value)] if kind is not _list else [_encode(item, depth + 1, budget) for item in value]}
+        return {
+            "kind": "list" if kind is _list else "tuple",
+            "items": [_encode(item, depth + 1, budget) for item in tuple.__iter__(value)]
+            if kind is not _list
+            else [_encode(item, depth + 1, budget) for item in value],
+        }
     if kind in (set, frozenset):
         budget.take(_len(value))
         items = [_encode(item, depth + 1, budget) for item in value]
@@ -207,7 +235,13 @@ def _ndarray(array, library, budget):
         data = array.astype("float32").tolist()
     else:
         data = array.tolist()
-    return {"kind": "array", "library": library, "dtype": array.dtype.name, "shape": _list(array.shape), "data": _numbers(data, array.dtype.name)}
+    return {
+        "kind": "array",
+        "library": library,
+        "dtype": array.dtype.name,
+        "shape": _list(array.shape),
+        "data": _numbers(data, array.dtype.name),
+    }
 
 
 def numpy_nested(flat, shape):

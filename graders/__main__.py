@@ -1,0 +1,418 @@
+"""The grader's commands: `python -m graders grade|check|record|verify|schema`."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import secrets
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
+
+from course.catalogue import Catalogue, Lesson, find_root, load
+from course.errors import CourseError
+from course.receipt import read as read_receipt
+from course.receipt import write_text
+from graders import batch
+from graders.check import Desk, Settings, check
+from graders.collect import Class, search
+from graders.kernels.sandbox import ISOLATION
+from graders.measure import environment
+from graders.record import record
+from graders.reports.files import write_report
+from graders.reports.lines import STYLES, class_lines, own_lines, table, totals, width
+from graders.reports.text import visible
+from graders.verdict import Results, SubmissionResult, Verdict
+from graders.verify import verify
+
+PASSED, TO_MEND, BAD_ARGUMENTS, OWN_FAULT, INTERRUPTED = 0, 1, 2, 3, 130
+PACKAGES = ("ipykernel", "jax", "mlflow", "nbclient", "numpy")
+
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None,
+    help="Run learners' work headlessly, compare what is observed with recorded receipts, and say what came of it.",
+)  # fmt: skip
+
+Seed = Annotated[
+    int | None, typer.Option(help="Seed of the draws. Without it a fresh one is used and shown; give it again to repeat a run.")
+]
+CellSeconds = Annotated[float | None, typer.Option(min=0.1, help="Time limit of a cell in seconds, instead of the lesson's own.")]
+TotalSeconds = Annotated[
+    float | None, typer.Option(min=0.1, help="Time limit of a whole submission in seconds, instead of the lesson's own.")
+]
+Json = Annotated[Path | None, typer.Option("--json", help="Write results.json here.")]
+Junit = Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML here.")]
+Csv = Annotated[Path | None, typer.Option("--csv", help="Write CSV here.")]
+
+
+class Stop(Exception):
+    """End the command with a message and an exit code."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@contextmanager
+def _spoken() -> Iterator[None]:
+    """Turn what may go wrong into one message on stderr and an exit code."""
+    try:
+        yield
+    except Stop as stop:
+        print(visible(str(stop)), file=sys.stderr)
+        raise typer.Exit(stop.code) from None
+    except CourseError as error:
+        for problem in error.problems:
+            print(visible(str(problem)), file=sys.stderr)
+        raise typer.Exit(OWN_FAULT) from None
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    except OSError as error:
+        print(visible(f"the grader cannot go on: {error}"), file=sys.stderr)
+        raise typer.Exit(OWN_FAULT) from None
+
+
+def _course() -> tuple[Path, Catalogue, Path]:
+    root = find_root()
+    return root, load(root), root / ".cache"
+
+
+def _lesson(catalogue: Catalogue, name: str) -> Lesson:
+    try:
+        return catalogue.lesson(name)
+    except CourseError as error:
+        raise Stop(BAD_ARGUMENTS, str(error)) from None
+
+
+def _settings(seed: int | None, cache: Path, cell: float | None, total: float | None) -> Settings:
+    return Settings(secrets.randbelow(1_000_000) if seed is None else seed, cache, cell, total)
+
+
+def _print(console: Console, verdict: Verdict | None, line: str) -> None:
+    # Text, not markup: brackets in a name are brackets. soft_wrap keeps one verdict on one line.
+    console.print(Text(line, style=STYLES[verdict] if verdict and console.is_terminal else ""), soft_wrap=True, highlight=False)
+
+
+@app.command("check")
+def check_command(
+    lesson: Annotated[str, typer.Argument(help="The lesson's id, for instance recovery-01.")],
+    file: Annotated[Path | None, typer.Argument(help="Your notebook or script; exercises/<lesson>.ipynb if absent.")] = None,
+    seed: Seed = None,
+    cell_seconds: CellSeconds = None,
+    total_seconds: TotalSeconds = None,
+    json_file: Json = None,
+    junit_file: Junit = None,
+    csv_file: Csv = None,
+) -> None:
+    """Check your own file in a fresh kernel, as an instructor's grading run would.
+
+    Exit code: 0 all exercises pass, 1 something to mend, 2 wrong arguments, 3 the grader's own fault.
+    """
+    with _spoken():
+        root, catalogue, cache = _course()
+        found = _lesson(catalogue, lesson)
+        path = file or root / "exercises" / f"{lesson}.ipynb"
+        if not path.exists() and not path.is_symlink():
+            hint = "; `make build` makes it" if file is None else ""
+            raise Stop(BAD_ARGUMENTS, f"there is no file {path}{hint}")
+        settings = _settings(seed, cache, cell_seconds, total_seconds)
+        started = _now()
+
+        async def one() -> tuple[dict[str, str], SubmissionResult]:
+            desk = Desk(found, settings)
+            try:
+                return {lesson: desk.receipt_digest}, await check(desk, path.stem, path, path.name)
+            finally:
+                await desk.close()
+
+        receipts, result = asyncio.run(one())
+        results = _results(started, settings, receipts, [found], [result], complete=True)
+        _write(results, {"json": json_file, "junit": junit_file, "csv": csv_file})
+    console = Console()
+    for verdict, line in own_lines(result):
+        _print(console, verdict, line)
+    raise typer.Exit({Verdict.PASS: PASSED, Verdict.ERROR: OWN_FAULT}.get(result.verdict, TO_MEND))
+
+
+@app.command("grade")
+def grade_command(
+    folder: Annotated[Path, typer.Argument(help="The class: one folder a learner, with .ipynb or .py files.")],
+    lesson: Annotated[list[str] | None, typer.Option(help="Only this lesson; may be given several times.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the reports; reports/<name of the class folder> if absent.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=64, help="How many submissions run at the same time.")] = 2,
+    expect: Annotated[Path | None, typer.Option(help="A CSV table of verdicts to compare with: exit 1 where one differs.")] = None,
+    seed: Seed = None,
+    cell_seconds: CellSeconds = None,
+    total_seconds: TotalSeconds = None,
+    json_file: Json = None,
+    junit_file: Junit = None,
+    csv_file: Csv = None,
+) -> None:
+    """Grade a class: a line a verdict, a summary table, and the reports results.json, results.csv and junit.xml.
+
+    Exit code: 0 every submission got a verdict, 2 wrong arguments or nothing to grade, 3 at least one ERROR (the
+    grader's own fault, which costs no learner anything), 130 interrupted (what was graded until then is reported).
+    """
+    with _spoken():
+        _, catalogue, cache = _course()
+        wanted = tuple(_lesson(catalogue, name).id for name in lesson or ())
+        found = _class(folder, catalogue, wanted)
+        settings = _settings(seed, cache, cell_seconds, total_seconds)
+        target = out or Path("reports") / found.folder.resolve().name
+        files = {
+            "json": json_file or target / "results.json",
+            "csv": csv_file or target / "results.csv",
+            "junit": junit_file or target / "junit.xml",
+        }
+        started = _now()
+        console = Console()
+        finished: list[SubmissionResult] = []
+        receipts: dict[str, str] = {}
+        complete = True
+        with _progress(console, found) as show:
+
+            def done(result: SubmissionResult) -> None:
+                finished.append(result)
+                show(result)
+
+            try:
+                receipts, finished = asyncio.run(batch.grade(catalogue, found, settings, jobs, done))
+            except KeyboardInterrupt:
+                complete = False
+        lessons = [catalogue.lesson(name) for name in found.lessons]
+        results = _results(started, settings, receipts, lessons, finished, complete=complete)
+        _write(results, files)
+        _summary(console, found, results, files)
+    if not complete:
+        raise typer.Exit(INTERRUPTED)
+    if expect is not None:
+        with _spoken():
+            _compare(results, expect)
+    errors = any(one.verdict is Verdict.ERROR for one in results.submissions)
+    raise typer.Exit(OWN_FAULT if errors else PASSED)
+
+
+def _class(folder: Path, catalogue: Catalogue, wanted: tuple[str, ...]) -> Class:
+    if not folder.is_dir():
+        raise Stop(BAD_ARGUMENTS, f"there is no folder {folder}: give the class folder, with one folder a learner in it")
+    found = search(folder, catalogue, wanted)
+    if not found.found:
+        raise Stop(
+            BAD_ARGUMENTS, f"no submissions found in {folder}: it should hold one folder a learner, with files named like recovery-01.ipynb"
+        )  # fmt: skip
+    return found
+
+
+@contextmanager
+def _progress(console: Console, found: Class) -> Iterator[Callable[[SubmissionResult], None]]:
+    """A bar with what is done and how long the rest may take on a terminal, plain lines elsewhere."""
+    columns = min(32, max((width(visible(one.learner)) for one in found.found), default=8))
+
+    def lines(result: SubmissionResult) -> None:
+        if result.file or any(one.verdict is Verdict.ERROR for one in result.exercises):
+            for verdict, line in class_lines(result, columns):
+                _print(console, verdict, line)
+
+    if not console.is_terminal:
+        yield lines
+        return
+    bar = Progress(
+        TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
+        console=console, transient=True,
+    )  # fmt: skip
+    with bar:
+        task = bar.add_task("grading", total=sum(bool(one.files) for one in found.found))
+
+        def show(result: SubmissionResult) -> None:
+            lines(result)
+            if result.file:
+                bar.advance(task)
+
+        yield show
+
+
+def _summary(console: Console, found: Class, results: Results, files: dict[str, Path]) -> None:
+    plain = Console(width=max(console.width, 110)) if not console.is_terminal else console
+    plain.print()
+    plain.print(table(results.submissions))
+    nothing: dict[str, list[str]] = {}
+    for one in results.submissions:
+        if not one.file:
+            nothing.setdefault(one.learner, []).append(one.lesson)
+    for learner, lessons in nothing.items():
+        _print(console, None, f"not handed in: {visible(learner)}: {', '.join(lessons)}")
+    for path in found.unknown:
+        _print(console, None, f"left out, of no lesson that is known: {visible(path.relative_to(found.folder).as_posix())}")
+    for one in results.submissions:
+        for notice in one.notices:
+            _print(console, None, f"note: {visible(one.learner)}, {one.lesson}: {visible(notice)}")
+    _print(console, None, totals(results.submissions) + f"; draws by seed {results.seed}")
+    if not results.complete:
+        _print(console, None, "interrupted: the reports hold what was graded until then")
+    _print(console, None, f"reports: {', '.join(str(path) for path in files.values())}")
+
+
+def _now() -> datetime:
+    return datetime.now(UTC).replace(microsecond=0)
+
+
+def _results(
+    started: datetime,
+    settings: Settings,
+    receipts: dict[str, str],
+    lessons: list[Lesson],
+    done: list[SubmissionResult],
+    *,
+    complete: bool,
+) -> Results:
+    limits = {}
+    for lesson in lessons:
+        found = settings.limits(lesson)
+        limits[lesson.id] = {"cell_seconds": found.cell_seconds, "total_seconds": found.total_seconds}
+    return Results(
+        started=started, finished=_now(), complete=complete, seed=settings.seed, receipts=receipts, environment=environment(PACKAGES, devices=False),
+        isolation=ISOLATION, limits=limits, submissions=tuple(done),
+    )  # fmt: skip
+
+
+def _write(results: Results, files: dict[str, Path | None] | dict[str, Path]) -> None:
+    for kind, path in files.items():
+        if path is not None:
+            write_report(kind, results, path)
+
+
+def _compare(results: Results, expect: Path) -> None:
+    """Compare verdicts with a table: learner, lesson, exercise, verdict, reason, mistake. Every row must be there."""
+    try:
+        with expect.open(encoding="utf-8", newline="") as file:
+            rows = {
+                (row["learner"], row["lesson"], row["exercise"]): (row["verdict"], row["reason"], row["mistake"])
+                for row in csv.DictReader(file)
+            }
+    except (KeyError, FileNotFoundError) as error:
+        raise Stop(
+            BAD_ARGUMENTS, f"{expect}: not a table with the columns learner, lesson, exercise, verdict, reason, mistake ({error})"
+        ) from None
+    got = {
+        (one.learner, one.lesson, result.exercise): (
+            result.verdict.value,
+            result.reason.value if result.reason else "",
+            result.mistake or "",
+        )
+        for one in results.submissions
+        for result in one.exercises
+        if one.file or (one.learner, one.lesson, result.exercise) in rows
+    }
+    wrong = [
+        f"{'/'.join(key)}: expected {rows.get(key, 'no row')}, got {got.get(key, 'no verdict')}"
+        for key in sorted({*rows, *got})
+        if rows.get(key) != got.get(key)
+    ]
+    if wrong:
+        raise Stop(TO_MEND, "\n".join(["the verdicts differ from the table:", *wrong]))
+    print(f"all {len(rows)} verdicts are those of {expect}")
+
+
+@app.command("record")
+def record_command(
+    lessons: Annotated[list[str] | None, typer.Argument(help="The lessons' ids.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every lesson.")] = False,
+) -> None:
+    """Run a lesson's reference (base, variants, mistakes) and write its receipt and figures. Review the change as a diff.
+
+    Exit code: 0 recorded, 2 wrong arguments, 3 the lesson does not run or a mistake is not told apart.
+    """
+    with _spoken():
+        root, catalogue, cache = _course()
+        chosen = _chosen(catalogue, lessons, every)
+        for lesson in chosen:
+            receipt = record(lesson, root, cache, lambda text: print(text, file=sys.stderr))
+            print(
+                f"recorded {lesson.shown(lesson.receipt)}: {len(receipt.lines)} lines, {len(receipt.runs)} runs, {receipt.seconds} s"
+            )
+
+
+@app.command("verify")
+def verify_command(lessons: Annotated[list[str] | None, typer.Argument(help="The lessons' ids; all if absent.")] = None) -> None:
+    """Run lessons again, as script and as notebook, and compare every line and observation with their receipts.
+
+    Exit code: 0 everything agrees, 1 something differs, 2 wrong arguments, 3 a lesson does not run or has no receipt.
+    """
+    with _spoken():
+        _, catalogue, cache = _course()
+        problems: list[str] = []
+        broken = False
+        for lesson in _chosen(catalogue, lessons, every=not lessons):
+            try:
+                receipt = read_receipt(lesson)
+                found = verify(lesson, receipt, cache, lambda text: print(text, file=sys.stderr))
+            except CourseError as error:
+                broken = True
+                print(f"ERROR     {lesson.id}", *(f"  {problem}" for problem in error.problems), sep="\n")
+                continue
+            print(
+                f"{'FAIL' if found else 'PASS':<9} {lesson.id}  {len(receipt.lines)} lines, {len(receipt.runs)} runs, {_mistakes(lesson)} mistakes"
+            )
+            for one in found:
+                print(f"  {visible(one)}")
+            problems += found
+    raise typer.Exit(OWN_FAULT if broken else TO_MEND if problems else PASSED)
+
+
+def _mistakes(lesson: Lesson) -> int:
+    return sum(len(exercise.mistakes) for exercise in lesson.meta.exercises)
+
+
+def _chosen(catalogue: Catalogue, names: list[str] | None, every: bool) -> list[Lesson]:
+    if every:
+        return list(catalogue.lessons)
+    if not names:
+        raise Stop(BAD_ARGUMENTS, "name a lesson, for instance recovery-01, or give --all")
+    return [_lesson(catalogue, name) for name in names]
+
+
+@app.command("schema")
+def schema_command() -> None:
+    """Write docs/schemas/results.schema.json, which describes results.json."""
+    with _spoken():
+        root = find_root()
+        write_text(root / "docs" / "schemas" / "results.schema.json", results_schema())
+
+
+def results_schema() -> str:
+    """The JSON Schema of results.json as text."""
+    schema: dict[str, Any] = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$comment": "Generated by `python -m graders schema`; do not edit.",
+        **Results.model_json_schema(mode="serialization"),
+    }
+    extra = {
+        "verdict": {"enum": [one.value for one in Verdict]},
+        "points": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+        "out_of": {"type": "number"},
+    }
+    schema["$defs"]["SubmissionResult"]["properties"] |= extra
+    return json.dumps(schema, indent=1) + "\n"
+
+
+def main() -> None:
+    """Run the command line with UTF-8 output, whatever the locale says."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""Judge one submission to one lesson, from file to verdicts. Never raises for what a submission holds."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from course.catalogue import Lesson
+from course.errors import CourseError
+from course.receipt import Receipt
+from course.receipt import read as read_receipt
+from course.schema import Limits, ParameterValue, Range
+from course.script import same_code
+from course.values import Value
+from graders.judge import Judged, differences, judge
+from graders.measure import exercise_plans
+from graders.program import Program, of_submission, parameters_text, reference
+from graders.run import Plan, Trace, run
+from graders.submission import Submission, Unreadable, read
+from graders.verdict import ExerciseResult, Reason, SubmissionResult, Verdict, not_judged
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a grading run is told.
+
+    Attributes:
+        seed: of the draws.
+        cache: see :func:`graders.kernels.sandbox.scratch`.
+        cell_seconds, total_seconds: instead of the lesson's own limits.
+    """
+
+    seed: int
+    cache: Path
+    cell_seconds: float | None = None
+    total_seconds: float | None = None
+
+    def limits(self, lesson: Lesson) -> Limits:
+        """The limits for a submission to this lesson."""
+        own = lesson.meta.limits
+        return Limits(
+            cell_seconds=self.cell_seconds or own.cell_seconds, total_seconds=self.total_seconds or own.total_seconds
+        )  # fmt: skip
+
+
+class Desk:
+    """What one grading run knows of one lesson: its receipt and, run once and live, the reference of its draws."""
+
+    def __init__(self, lesson: Lesson, settings: Settings) -> None:
+        self.lesson = lesson
+        self.settings = settings
+        self.receipt: Receipt = read_receipt(lesson)
+        self.receipt_digest = hashlib.sha256(lesson.receipt.read_bytes()).hexdigest()
+        self._draws: asyncio.Task[list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]] | None = None
+
+    def draws(self) -> asyncio.Task[list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]]:
+        """The plans of the draws, each with what the reference gives: started on the first call, shared by all."""
+        if self._draws is None:
+            self._draws = asyncio.ensure_future(self._run_draws())
+        return self._draws
+
+    async def _run_draws(self) -> list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]:
+        plans = draw_plans(self.lesson, self.settings.seed)
+        if not plans:
+            return []
+        limits = Limits(cell_seconds=300, total_seconds=900)
+        traces = await run(reference(self.lesson), plans, limits, self.settings.cache)
+        for plan, trace in zip(plans, [*traces, *([None] * len(plans))], strict=False):
+            if trace is None or set(trace.observations) != set(plan.probes) or any(cell.status != "ok" for cell in trace.cells):
+                what = f"its reference does not run through with {plan.name}: {parameters_text(plan.parameters)}"
+                raise CourseError.at(self.lesson.id, "draw", what, "narrow the ranges or mend the script")
+        return [(plan, trace.observations) for plan, trace in zip(plans, traces, strict=True)]
+
+    async def close(self) -> None:
+        """End a reference run that nobody waits for any more."""
+        if self._draws and not self._draws.done():
+            self._draws.cancel()
+            await asyncio.wait({self._draws})
+
+
+def draw_plans(lesson: Lesson, seed: int) -> list[Plan]:
+    """Fresh parameters for every distinct draw of a lesson. The same seed gives the same ones.
+
+    Parameters that happen to be the lesson's own variants are drawn again: they would prove nothing.
+    """
+    groups: list[tuple[Mapping[str, Range], dict[str, tuple[str, ...]]]] = []
+    for exercise in lesson.meta.exercises:
+        if not exercise.draw:
+            continue
+        probes = next((found for ranges, found in groups if ranges == exercise.draw), None)
+        if probes is None:
+            probes = {}
+            groups.append((exercise.draw, probes))
+        probes[exercise.id] = tuple(exercise.probes)
+    known = [variant for exercise in lesson.meta.exercises for variant in exercise.variants]
+    plans: list[Plan] = []
+    for number, (ranges, probes) in enumerate(groups):
+        source = random.Random(f"{seed}/{lesson.id}/{number}")  # noqa: S311 - unpredictable is enough, secret is not needed
+        parameters = {name: _draw(span, source) for name, span in ranges.items()}
+        for _ in range(100):
+            if parameters not in known:
+                break
+            parameters = {name: _draw(span, source) for name, span in ranges.items()}
+        plans.append(Plan(parameters, probes, name=f"draw {seed}"))
+    return plans
+
+
+def _draw(span: Range, source: random.Random) -> ParameterValue:
+    if span.choice:
+        return source.choice(span.choice)
+    low, high = span.low, span.high
+    if isinstance(low, int) and isinstance(high, int):
+        return source.randint(low, high)
+    return round(source.uniform(float(low or 0), float(high or 0)), 6)
+
+
+async def check(desk: Desk, learner: str, file: Path | None, shown: str) -> SubmissionResult:
+    """Judge one submission.
+
+    Args:
+        desk: the lesson.
+        learner: the name, as handed in.
+        file: the submitted file, or None where there is none.
+        shown: how reports name the file.
+    """
+    began = time.monotonic()
+    lesson = desk.lesson
+    worth = tuple((exercise.id, exercise.points) for exercise in lesson.meta.exercises)
+
+    def finish(exercises: tuple[ExerciseResult, ...], sha256: str = "", notices: tuple[str, ...] = ()) -> SubmissionResult:
+        seconds = round(time.monotonic() - began, 2)
+        return SubmissionResult(
+            learner=learner, lesson=lesson.id, file=shown, sha256=sha256, exercises=exercises, notices=notices, seconds=seconds
+        )  # fmt: skip
+
+    if file is None:
+        return finish(not_judged(worth, Verdict.UNSOLVED, Reason.NO_ANSWER, "nothing was handed in"))
+    submission: Submission | None = None
+    try:
+        submission = read(file)
+        exercises, notices = await _judge(desk, submission)
+        return finish(exercises, submission.sha256, (*submission.notices, *notices))
+    except Unreadable as error:
+        verdict, reason = (Verdict.SKIP, Reason.REFUSED) if error.refused else (Verdict.FAIL, Reason.UNREADABLE)
+        return finish(not_judged(worth, verdict, reason, str(error)), error.sha256)
+    except PermissionError:
+        return finish(not_judged(worth, Verdict.ERROR, Reason.INTERNAL, f"permission denied: the grader may not read {shown}"))
+    except Exception as error:
+        message = f"the grader failed: {type(error).__name__}: {error}"[:2_000]
+        return finish(not_judged(worth, Verdict.ERROR, Reason.INTERNAL, message), submission.sha256 if submission else "")
+
+
+async def _judge(desk: Desk, submission: Submission) -> tuple[tuple[ExerciseResult, ...], tuple[str, ...]]:
+    lesson, receipt = desk.lesson, desk.receipt
+    exercises = lesson.meta.exercises
+    program = of_submission(lesson, submission)
+    if early := _left_alone(lesson, program, submission):
+        worth = tuple((exercise.id, exercise.points) for exercise in exercises)
+        return not_judged(worth, Verdict.UNSOLVED, Reason.NO_ANSWER, early), program.notices
+    draws = await desk.draws()
+    secret = {id(plan): seen for plan, seen in draws}
+    plans = [*exercise_plans(exercises), *(plan for plan, _ in draws)]
+
+    def expected(plan: Plan, exercise: str) -> Mapping[str, Value]:
+        return secret[id(plan)][exercise] if id(plan) in secret else receipt.expected(exercise, plan.parameters)
+
+    def agrees(trace: Trace, exercise_id: str) -> bool:
+        seen = trace.observations.get(exercise_id)
+        if exercise_id not in trace.plan.probes:
+            return True
+        return seen is not None and not differences(lesson.exercise(exercise_id).probes, expected(trace.plan, exercise_id), seen)
+
+    def wanted(plan: Plan, traces: list[Trace]) -> bool:
+        # What is wrong already needs no further proof; its other runs would only cost time.
+        return any(all(agrees(trace, exercise) for trace in traces) for exercise in plan.probes)
+
+    traces = await run(program, plans, desk.settings.limits(lesson), desk.settings.cache, wanted)
+    results = []
+    for exercise in exercises:
+        runs = [
+            Judged(trace, expected(trace.plan, exercise.id), id(trace.plan) in secret)
+            for trace in traces
+            if exercise.id in trace.plan.probes
+        ]
+        result = judge(exercise, lesson.scaffolds[exercise.id], program, runs, receipt.mistakes.get(exercise.id, {}))
+        asked = [plan for plan in plans if exercise.id in plan.probes]
+        if result.verdict is Verdict.PASS and len(runs) < len(asked):
+            # The kernel was lost between two runs: what was not looked at is not a PASS.
+            lost = "the run under other parameters could not be finished: the kernel ended or ran out of time"
+            result = result.model_copy(update={"verdict": Verdict.FAIL, "reason": Reason.NOT_RUN, "message": lost, "points": 0.0})
+        results.append(result)
+    return tuple(results), (*program.notices, *_events(program, traces[0]))
+
+
+def _left_alone(lesson: Lesson, program: Program, submission: Submission) -> str:
+    """What to say of a file that nobody worked in, or an empty text. Such a file need not be run."""
+    if not any(cell.kind == "code" and cell.source.strip() for cell in submission.cells):
+        return "no code cells"
+    if any(step.origin == "own" for step in program.steps) or program.missing:
+        return ""
+    same = all(same_code(program.answers[name], original.source) for name, original in lesson.scaffolds.items())
+    return "unchanged from the release" if same else ""
+
+
+def _events(program: Program, trace: Trace) -> tuple[str, ...]:
+    """What happened in the base run outside the exercises, and costs nothing by itself."""
+    notices: list[str] = []
+    for cell in trace.cells:
+        step = program.steps[cell.step]
+        place = f"cell {step.position}" if step.position else f"the given cell {step.id}"
+        if cell.status == "error" and step.origin != "exercise":
+            notices.append(f"{place} stopped with {cell.error}")
+        elif cell.status == "timeout" and step.origin != "exercise":
+            notices.append(f"{place} ran longer than its limit")
+        if cell.cut:
+            notices.append(f"{place} printed more than is kept; the rest was cut")
+    return tuple(notices)

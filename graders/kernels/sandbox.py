@@ -1,0 +1,188 @@
+"""The scratch folder and the clean environment of one run, and the end of everything that was started in it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+TOKEN = "TRAINING_SYSTEMS_SCRATCH"  # noqa: S105 - the name of a variable; its value marks every process of one run
+
+# What a process needs to find its programs and, on some machines, to compute correctly. Everything else that the
+# grader's own environment holds (credentials, tokens, proxies) stays out of the learner's.
+_INHERITED = (
+    "PATH", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE",
+    "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE",
+)  # fmt: skip
+
+_FIXED = {
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONUTF8": "1",
+    "PYTHONHASHSEED": "0",
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "MPLBACKEND": "agg",
+    "JAX_PLATFORMS": "cpu",
+    "JAX_ENABLE_X64": "0",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "MLFLOW_ENABLE_TELEMETRY": "false",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_DISABLE_AGENT_HINT": "1",
+    "DO_NOT_TRACK": "true",
+}
+
+ISOLATION = (
+    "a fresh kernel process in a session of its own for each submission",
+    "a scratch folder of its own with HOME and caches, deleted afterwards",
+    "a clean environment without inherited variables",
+    "time limits for a cell and for the whole",
+    "values leave as plain data and are compared in another process",
+)
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """The folder of one run.
+
+    Attributes:
+        root: holds everything below; deleted at the end.
+        token: the value of :data:`TOKEN` in the environment of every process of this run.
+    """
+
+    root: Path
+    token: str
+
+    @property
+    def work(self) -> Path:
+        """The working directory of the learner's code."""
+        return self.root / "w"
+
+    @property
+    def runtime(self) -> Path:
+        """Connection files and sockets. The name is short because a Unix socket's path is limited to about 100 bytes."""
+        return self.root / "r"
+
+    def environment(self) -> dict[str, str]:
+        """The whole environment of a process of this run."""
+        home = self.root / "h"
+        env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        scripts = str(Path(sys.executable).parent)
+        env["PATH"] = os.pathsep.join([scripts, env.get("PATH", os.defpath)])
+        env |= _FIXED
+        env |= {name: str(home) for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA")}
+        env |= {name: str(self.root / "t") for name in ("TMPDIR", "TEMP", "TMP")}
+        env |= {
+            "IPYTHONDIR": str(home / "ipython"),
+            "JUPYTER_CONFIG_DIR": str(home / "jupyter"),
+            "JUPYTER_DATA_DIR": str(home / "jupyter"),
+            "JUPYTER_RUNTIME_DIR": str(self.runtime),
+            "MPLCONFIGDIR": str(home / "matplotlib"),
+            "XDG_CACHE_HOME": str(home / "cache"),
+            "XDG_CONFIG_HOME": str(home / "config"),
+            "XDG_DATA_HOME": str(home / "data"),
+            TOKEN: self.token,
+        }
+        return env
+
+
+@contextmanager
+def scratch(cache: Path) -> Iterator[Scratch]:
+    """A new scratch folder; at the end every process of the run is ended and the folder is gone.
+
+    Args:
+        cache: where what can be shared read-only between runs is kept: matplotlib's list of fonts, which costs
+            seconds to make.
+    """
+    root = Path(tempfile.mkdtemp(prefix="ts-"))
+    made = Scratch(root, secrets.token_hex(8))
+    try:
+        for name in ("w", "r", "t", "h/matplotlib"):
+            (root / name).mkdir(parents=True)
+        for source in _fonts(cache).glob("fontlist-*.json"):
+            shutil.copy(source, root / "h" / "matplotlib")
+        yield made
+    finally:
+        end_processes(made.token)
+        remove(root)
+
+
+def end_processes(token: str) -> int:
+    """Kill every process that carries the run's token, also those in sessions of their own. Returns how many there were.
+
+    Only processes whose environment names this very run are touched.
+    """
+    found = [process for process in psutil.process_iter() if _carries(process, token)]
+    for process in found:
+        with _gone_is_fine():
+            process.kill()
+    psutil.wait_procs(found, timeout=5)
+    return len(found)
+
+
+def _carries(process: psutil.Process, token: str) -> bool:
+    if process.pid == os.getpid():
+        return False
+    try:
+        return bool(process.environ().get(TOKEN) == token)
+    except (psutil.Error, OSError, ValueError):
+        return False
+
+
+@contextmanager
+def _gone_is_fine() -> Iterator[None]:
+    try:
+        yield
+    except psutil.NoSuchProcess:
+        return
+
+
+def remove(folder: Path) -> None:
+    """Delete a folder of ours, also where it holds read-only entries. A file that is still held open (Windows) gets a
+    few tries; what cannot be deleted is left to the system's own cleaning of temporary files.
+    """
+
+    def writable(function: object, path: str, error: object) -> None:
+        del function, error
+        for one in (Path(path).parent, Path(path)):
+            if not one.is_symlink() and one.exists():
+                one.chmod(0o700)
+
+    for attempt in range(3):
+        # Python 3.12 renamed the argument; the old name works until 3.14.
+        if sys.version_info >= (3, 12):
+            shutil.rmtree(folder, onexc=writable)
+        else:
+            shutil.rmtree(folder, onerror=writable)
+        if not folder.exists():
+            return
+        time.sleep(0.1 * attempt)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def _fonts(cache: Path) -> Path:
+    """The folder with matplotlib's list of fonts, made once for an environment."""
+    folder = cache / f"matplotlib-{version('matplotlib')}"
+    if not folder.is_dir():
+        cache.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix="fonts-", dir=cache))
+        env = {**os.environ, **_FIXED, "MPLCONFIGDIR": str(beside)}
+        subprocess.run([sys.executable, "-I", "-c", "import matplotlib.font_manager"], env=env, check=False, capture_output=True)
+        try:
+            beside.rename(folder)
+        except OSError:
+            remove(beside)  # another grader was quicker; its list is as good
+    return folder

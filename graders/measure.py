@@ -1,0 +1,190 @@
+"""Run a lesson's reference completely: as a script, as a notebook, under its variants, with its named mistakes."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from course.catalogue import Lesson
+from course.errors import CourseError
+from course.receipt import Environment, Run
+from course.schema import Exercise, Limits, Parameters
+from graders.kernels.sandbox import scratch
+from graders.program import Program, parameters_text, reference
+from graders.run import Plan, Trace, run, run_all
+
+Say = Callable[[str], None]
+SCRIPT_SECONDS = 300
+# The reference is trusted; its limits only keep a broken one from running for ever.
+_LIMITS = Limits(cell_seconds=300, total_seconds=1800)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One complete run of a lesson's reference: as a script, as a notebook, under its variants, with its mistakes."""
+
+    script: tuple[str, ...]
+    base: Trace
+    runs: tuple[Run, ...]
+    mistakes: dict[str, dict[str, tuple[Run, ...]]]
+    traces: dict[str, dict[str, tuple[Trace, ...]]]
+
+
+def environment(packages: tuple[str, ...], *, devices: bool = True) -> Environment:
+    """This environment, with the versions of those distributions.
+
+    Args:
+        packages: names of distributions.
+        devices: whether to ask JAX, in a process of its own, which devices it finds.
+    """
+    versions = {name: importlib.metadata.version(name) for name in packages}
+    found: tuple[str, ...] = ()
+    if devices and "jax" in packages:
+        # In a process of its own: the grader's must never start a JAX backend.
+        code = "import jax; print(*(d.device_kind + ' ' + str(d) for d in jax.devices()), sep='\\n')"
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, "JAX_PLATFORMS": "cpu"}
+        )
+        found = tuple(line for line in done.stdout.splitlines() if line)
+    return Environment(
+        python=platform.python_version(), implementation=platform.python_implementation(), platform=platform.system(),
+        machine=platform.machine(), packages=versions, devices=found,
+    )  # fmt: skip
+
+
+def exercise_plans(exercises: tuple[Exercise, ...]) -> list[Plan]:
+    """The base run and every distinct variant, each with the probes of the exercises that ask for it."""
+    base = Plan({}, {one.id: tuple(one.probes) for one in exercises})
+    variants: list[tuple[Parameters, dict[str, tuple[str, ...]]]] = []
+    for one in exercises:
+        for parameters in one.variants:
+            probes = next((found for known, found in variants if known == parameters), None)
+            if probes is None:
+                probes = {}
+                variants.append((parameters, probes))
+            probes[one.id] = tuple(one.probes)
+    return [base, *(Plan(parameters, probes, name=parameters_text(parameters)) for parameters, probes in variants)]
+
+
+def run_script(lesson: Lesson, cache: Path) -> tuple[str, ...]:
+    """Run `code/main.py` as a script in a clean environment and return the lines it printed.
+
+    Raises:
+        CourseError: if it fails, or does not end.
+    """
+    shown = lesson.shown(lesson.script)
+    with scratch(cache) as folder:
+        command = [sys.executable, str(lesson.script)]
+        try:
+            done = subprocess.run(
+                command,
+                cwd=folder.work,
+                env=folder.environment(),
+                capture_output=True,
+                timeout=SCRIPT_SECONDS,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except subprocess.TimeoutExpired:
+            raise CourseError.at(shown, "", f"the script ran longer than {SCRIPT_SECONDS} s", "make it faster") from None
+    output = done.stdout.decode("utf-8", "backslashreplace")
+    if done.returncode:
+        last = done.stderr.decode("utf-8", "backslashreplace").strip().splitlines()[-1:]
+        raise CourseError.at(shown, "", f"the script ended with status {done.returncode}: {' '.join(last)}", "mend the script")
+    return tuple(output.splitlines())
+
+
+def measure(lesson: Lesson, cache: Path, say: Say) -> Measured:
+    """Run everything that a receipt holds.
+
+    Raises:
+        CourseError: if the reference fails anywhere: a script or cell that raises, a probe that raises unasked.
+    """
+    say(f"{lesson.id}: as a script")
+    script = run_script(lesson, cache)
+    say(f"{lesson.id}: as a notebook, with its variants")
+    base, *variants = exercise_plans(lesson.meta.exercises)
+    facts: dict[str, dict[str, str]] = {}
+    for fact in lesson.meta.facts:
+        facts.setdefault(fact.cell, {})[fact.id] = fact.expression
+    first = Plan(base.parameters, base.probes, facts, base.name, figures=True)
+    program = reference(lesson)
+    traces = asyncio.run(run(program, [first, *variants], _LIMITS, cache))
+    if len(traces) != 1 + len(variants):
+        raise CourseError.at(
+            lesson.shown(lesson.script), "", f"the kernel was lost after {traces[-1].plan.name}", "mend the script"
+        )
+    for trace in traces:
+        _sound(lesson, program, trace)
+    for fact in lesson.meta.facts:
+        value = traces[0].facts.get(fact.id)
+        if value is None or (value.kind == "raised" and fact.compare.name != "raises"):
+            what = f"fact {fact.id} gave {value.type}: {value.message}" if value else f"fact {fact.id} gave no answer"
+            raise CourseError.at(f"{lesson.shown(lesson.folder)}/lesson.toml", "fact", what, "mend its expression")
+    say(f"{lesson.id}: the named mistakes")
+    traced = _run_mistakes(lesson, cache)
+    mistakes = {
+        exercise: {name: tuple(_as_run(trace) for trace in seen) for name, seen in found.items()}
+        for exercise, found in traced.items()
+    }
+    return Measured(script, traces[0], tuple(_as_run(trace) for trace in traces), mistakes, traced)
+
+
+def _run_mistakes(lesson: Lesson, cache: Path) -> dict[str, dict[str, tuple[Trace, ...]]]:
+    """Exercise, then mistake: the base run and the exercise's variants, all in one kernel."""
+    names: list[tuple[str, str]] = []
+    jobs: list[tuple[Program, Plan]] = []
+    for exercise in lesson.meta.exercises:
+        for mistake in exercise.mistakes:
+            program = reference(lesson, exercise.id, mistake.code)
+            for plan in exercise_plans((exercise,)):
+                names.append((exercise.id, mistake.id))
+                jobs.append((program, plan))
+    traces = asyncio.run(run_all(jobs, _LIMITS, cache)) if jobs else []
+    if len(traces) != len(jobs):
+        exercise_id, name = names[len(traces) - 1]
+        what = f"the kernel was lost in the mistake {name}"
+        raise CourseError.at(f"{lesson.shown(lesson.folder)}/lesson.toml", f"exercise {exercise_id}", what, "mend its code")
+    found: dict[str, dict[str, tuple[Trace, ...]]] = {}
+    for (exercise_id, name), trace in zip(names, traces, strict=True):
+        mine = found.setdefault(exercise_id, {})
+        mine[name] = (*mine.get(name, ()), trace)
+    return found
+
+
+def _as_run(trace: Trace) -> Run:
+    return Run(parameters=trace.plan.parameters, exercises={name: dict(seen) for name, seen in trace.observations.items()})
+
+
+def _sound(lesson: Lesson, program: Program, trace: Trace) -> None:
+    """Refuse a reference that does not run through, or whose probes raise without being expected to."""
+    file = lesson.shown(lesson.script)
+    for cell in trace.cells:
+        if cell.status != "ok":
+            what = f"with {trace.plan.name} it ended with {cell.status} {cell.error}".rstrip()
+            raise CourseError.at(file, f"cell {program.steps[cell.step].id}", what, "mend the script")
+    for exercise in lesson.meta.exercises:
+        if exercise.id not in trace.plan.probes:
+            continue
+        for probe, comparator in exercise.probes.items():
+            value = trace.observations[exercise.id][probe]
+            if (value.kind == "raised") != (comparator.name == "raises"):
+                what = f"with {trace.plan.name} the probe {probe!r} ({comparator}) gave {value.kind} {value.type or ''} {value.message or ''}".rstrip()
+                raise CourseError.at(
+                    f"{lesson.shown(lesson.folder)}/lesson.toml",
+                    f"exercise {exercise.id}",
+                    what,
+                    "mend the probe or its comparator",
+                )
+            if value.kind in {"object", "oversize"}:
+                what = f"with {trace.plan.name} the probe {probe!r} gave {value.kind} {value.type or ''}, which is not data"
+                raise CourseError.at(
+                    f"{lesson.shown(lesson.folder)}/lesson.toml", f"exercise {exercise.id}", what, "probe something that is data"
+                )

@@ -1,0 +1,178 @@
+"""What is run for a submission: the lesson's given cells and the learner's own, in one order, given cells restored."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from course.catalogue import Lesson
+from course.schema import Parameters
+from course.script import Cell, same_code
+from graders.submission import MARKER, Submission, SubmittedCell
+
+
+@dataclass(frozen=True)
+class Step:
+    """One cell to run.
+
+    Attributes:
+        id: the lesson's cell id, or ``own-7`` for the learner's additional cell at position 7.
+        source: the code.
+        origin: ``given`` (the lesson's), ``exercise`` (the learner's answer) or ``own`` (the learner's additional cell).
+        position: where the learner sees it, 1-based; None for a given cell that the submission does not have.
+        parameters: whether this is the parameters cell, after which a run changes them.
+    """
+
+    id: str
+    source: str
+    origin: str
+    position: int | None = None
+    parameters: bool = False
+
+
+@dataclass(frozen=True)
+class Program:
+    """Cells in the order in which they run.
+
+    Attributes:
+        steps: the cells.
+        observed_after: exercise id -> index of the step after which its probes are taken.
+        answers: exercise id -> the learner's code for it, for recognising what is untouched.
+        missing: exercises that have no cell of their own, with what to say about it.
+        notices: what was restored or is odd.
+    """
+
+    steps: tuple[Step, ...]
+    observed_after: dict[str, int]
+    answers: dict[str, str] = field(default_factory=dict)
+    missing: dict[str, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+def reference(lesson: Lesson, exercise: str | None = None, extra: str = "") -> Program:
+    """The lesson's own program.
+
+    Args:
+        lesson: the lesson.
+        exercise: if given, only what this exercise stands on: the parameters, the build cells before it, and its cell.
+        extra: code appended to the exercise's cell: a named mistake.
+    """
+    steps: list[Step] = []
+    observed: dict[str, int] = {}
+    for cell in lesson.cells:
+        if exercise is not None and cell.id != exercise and cell.role not in {"parameters", "build"}:
+            continue
+        source = f"{cell.source}\n{extra}" if cell.id == exercise and extra else cell.source
+        origin = "exercise" if cell.role == "exercise" else "given"
+        steps.append(Step(cell.id, source, origin, parameters=cell.role == "parameters"))
+        if cell.role == "exercise":
+            observed[cell.id] = len(steps) - 1
+        if cell.id == exercise:
+            break
+    return Program(tuple(steps), observed)
+
+
+def of_submission(lesson: Lesson, submission: Submission) -> Program:
+    """The program of a submission.
+
+    The lesson's cells keep the lesson's order. A given cell is the lesson's own code, whatever the file holds. The
+    learner's additional cells run after the cell that they follow in the file.
+    """
+    sorted_out = _sort(lesson, submission)
+    found, follows = sorted_out.found, sorted_out.follows
+    steps: list[Step] = []
+    observed: dict[str, int] = {}
+    answers: dict[str, str] = {}
+    notices: list[str] = []
+
+    def own(after: str | None) -> None:
+        steps.extend(Step(f"own-{cell.position}", cell.source, "own", cell.position) for cell in follows.get(after, ()))
+
+    if found:
+        own(None)
+    for cell in lesson.cells:
+        mine = found.get(cell.id, [])
+        if cell.role != "exercise":
+            steps.append(Step(cell.id, cell.source, "given", mine[0].position if mine else None, cell.role == "parameters"))
+            notices += _restored(cell, mine) if found else []
+        elif mine:
+            steps.extend(Step(cell.id, one.source, "exercise", one.position) for one in mine)
+            answers[cell.id] = "\n".join(one.source for one in mine)
+            observed[cell.id] = len(steps) - 1
+            if len(mine) > 1:
+                places = " and ".join(str(one.position) for one in mine)
+                notices.append(f"cells {places} both are {cell.id}; both were run, in this order")
+        own(cell.id)
+    if not found:
+        own(None)
+    missing = {
+        exercise.id: _gone(lesson, exercise.id, sorted_out.converted)
+        for exercise in lesson.meta.exercises
+        if exercise.id not in observed
+    }
+    # Such a cell may only have lost its name; the names that it assigns decide then, and are looked at in the end.
+    observed |= dict.fromkeys(missing, len(steps) - 1)
+    return Program(tuple(steps), observed, answers, missing, tuple(notices))
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """The submitted cells by what they are: by the lesson's cell that they say to be; by the cell that they follow, for
+    the learner's additional ones; and exercise cells that are not code any more.
+    """
+
+    found: dict[str, list[SubmittedCell]]
+    follows: dict[str | None, list[SubmittedCell]]
+    converted: dict[str, SubmittedCell]
+
+
+def _sort(lesson: Lesson, submission: Submission) -> _Sorted:
+    roles = {cell.id: cell.role for cell in lesson.cells}
+    result = _Sorted({}, {}, {})
+    last: str | None = None
+    for cell in submission.cells:
+        name = next((one for one in cell.names if one in roles), None)
+        if cell.kind != "code":
+            # Its own marker comment must say so: the words above an exercise may carry the exercise's name as well.
+            if name and roles[name] == "exercise" and MARKER.match(cell.source.split("\n", 1)[0]):
+                result.converted[name] = cell
+        elif name is None or (roles[name] != "exercise" and name in result.found):
+            if cell.source.strip():
+                result.follows.setdefault(last, []).append(cell)
+        else:
+            result.found.setdefault(name, []).append(cell)
+            last = name
+    return result
+
+
+def _restored(cell: Cell, mine: list[SubmittedCell]) -> list[str]:
+    if not mine:
+        return [f"the given cell {cell.id} ({cell.title}) is not in the file; the lesson's own was run"]
+    if same_code(_without_marker(mine[0].source), cell.source):
+        return []
+    return [f"cell {mine[0].position} ({cell.title}) is given code that was edited; the lesson's own was run instead"]
+
+
+def _gone(lesson: Lesson, exercise: str, converted: dict[str, SubmittedCell]) -> str:
+    if exercise in converted:
+        cell = converted[exercise]
+        return f"cell {cell.position} ({exercise}) is a {cell.kind} cell, so it wasn't run; change it back to Code"
+    return f"the cell {exercise} is gone; `make reset LESSON={lesson.id}` brings the original back, with a backup of yours"
+
+
+def _without_marker(source: str) -> str:
+    first, _, rest = source.partition("\n")
+    return rest if MARKER.match(first) else source
+
+
+def overrides(parameters: Parameters) -> str:
+    """The assignments that change the parameters, as code to run after the parameters cell."""
+    lines = [f"{name} = {list(value) if isinstance(value, tuple) else value!r}" for name, value in parameters.items()]
+    code = "\n".join(lines)
+    ast.parse(code)  # a name or value that is not a literal would be a fault in lesson.toml
+    return code
+
+
+def parameters_text(parameters: Parameters) -> str:
+    """Parameters as reports show them: ``RECORDS=14, SEED=23``, or ``base`` for none."""
+    return ", ".join(f"{name}={value}" for name, value in parameters.items()) or "base"

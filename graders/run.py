@@ -1,0 +1,343 @@
+"""Run cells in a kernel and observe them. Knows nothing of expected values.
+
+One kernel runs one submission: first the base run from the top, then, each in a fresh namespace and an empty working
+directory, the same cells under other parameters. Probes are taken right after the cell they look at.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty
+from typing import Any
+
+import nbformat
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import DeadKernelError
+from pydantic import ValidationError
+
+from course.schema import Limits, Parameters
+from course.values import Value
+from graders.kernels.cold import kernel
+from graders.kernels.sandbox import Scratch, scratch
+from graders.program import Program, overrides
+
+GRACE_SECONDS = 3.0
+MAX_OUTPUT = 1_000_000
+MAX_MESSAGE = 2_000
+
+_PROBE = (Path(__file__).parent / "probe.py").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run of a program.
+
+    Attributes:
+        parameters: what is changed after the parameters cell; empty for the base run.
+        probes: exercise id -> expressions, taken where the program says.
+        facts: cell id -> fact id -> expression, taken after that cell.
+        name: how reports call this run.
+        figures: whether the figures are drawn to files and their data observed.
+    """
+
+    parameters: Parameters
+    probes: Mapping[str, tuple[str, ...]]
+    facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    name: str = "base"
+    figures: bool = False
+
+
+@dataclass(frozen=True)
+class CellOutcome:
+    """What happened to one step.
+
+    Attributes:
+        step: index in the program.
+        status: ``ok``, ``error`` (it raised), ``timeout``, ``died`` (the kernel ended in it) or ``not-run``.
+        error: ``Type: message`` of the exception, cut.
+        stdout, stderr: what it printed, cut.
+        cut: whether output was cut.
+    """
+
+    step: int
+    status: str
+    error: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class FigureFiles:
+    """A figure's plotted data and its renderings."""
+
+    data: list[Any]
+    svg: bytes
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one run of a program gave.
+
+    Attributes:
+        plan: what was run.
+        cells: one outcome a step, all of them.
+        observations: exercise id -> expression -> value; an exercise that was not reached is absent.
+        tampered: exercises whose probes gave no answer that could be read.
+        names: exercise id -> public names of the namespace, where a probe met an undefined one.
+        facts: fact id -> value.
+        figures: cell id -> files.
+        seconds: wall time.
+    """
+
+    plan: Plan
+    cells: tuple[CellOutcome, ...]
+    observations: Mapping[str, Mapping[str, Value]]
+    tampered: frozenset[str] = frozenset()
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    facts: Mapping[str, Value] = field(default_factory=dict)
+    figures: Mapping[str, FigureFiles] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def ended(self) -> CellOutcome | None:
+        """The step in which the kernel was lost, if it was."""
+        lost = any(cell.status == "not-run" for cell in self.cells)
+        return next((cell for cell in reversed(self.cells) if cell.status in {"timeout", "died"}), None) if lost else None
+
+
+Wanted = Callable[[Plan, list[Trace]], bool]
+
+
+async def run(program: Program, plans: list[Plan], limits: Limits, cache: Path, wanted: Wanted | None = None) -> list[Trace]:
+    """Run one program in a fresh kernel, once for each plan. See :func:`run_all`."""
+    return await run_all([(program, plan) for plan in plans], limits, cache, wanted)
+
+
+async def run_all(jobs: list[tuple[Program, Plan]], limits: Limits, cache: Path, wanted: Wanted | None = None) -> list[Trace]:
+    """Run programs one after the other in one fresh kernel, each in a fresh namespace and an empty working directory.
+
+    Args:
+        jobs: what to run.
+        limits: of each cell, and of everything together.
+        cache: see :func:`graders.kernels.sandbox.scratch`.
+        wanted: asked before each job but the first, with what came out so far; one that is not wanted is left out.
+
+    Returns:
+        One trace a job that was run. When the kernel is lost, the jobs after it are left out.
+
+    Raises:
+        KernelFailed: if no kernel could be started.
+    """
+    traces: list[Trace] = []
+    with scratch(cache) as folder:
+        async with kernel(folder) as (manager, client):
+            session = _Session(manager, client, folder, time.monotonic() + limits.total_seconds, limits.cell_seconds)
+            await session.install()
+            for number, (program, plan) in enumerate(jobs):
+                if number and wanted and not wanted(plan, traces):
+                    continue
+                if number and not await session.reset(number):
+                    break
+                traces.append(await session.run(program, plan))
+                if session.lost:
+                    break
+    return traces
+
+
+class _Client(NotebookClient):
+    """nbclient with bounded output and without widgets; a tag in the notebook does not change how it is run."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.size = 0
+        self.cut = False
+
+    def output(self, outs: list[Any], msg: dict[str, Any], display_id: str | None, cell_index: int) -> Any:
+        content = msg["content"]
+        self.size += len(content.get("text", "")) if msg["msg_type"] == "stream" else 1_000
+        if self.size > MAX_OUTPUT and msg["msg_type"] != "error":
+            self.cut = True
+            return None
+        return super().output(outs, msg, display_id, cell_index)
+
+    def handle_comm_msg(self, outs: list[Any], msg: dict[str, Any], cell_index: int) -> None:
+        """There is no front end here that a widget could talk to."""
+
+
+class _Session:
+    """One kernel with its budget. ``lost`` once the kernel has died or had to be killed."""
+
+    def __init__(
+        self, manager: AsyncKernelManager, client: AsyncKernelClient, folder: Scratch, deadline: float, cell: float
+    ) -> None:
+        self.manager, self.client, self.folder, self.deadline, self.cell_seconds = manager, client, folder, deadline, cell
+        self.lost = False
+
+    async def install(self) -> None:
+        """Put the probe into the kernel, outside the namespace in which cells run."""
+        code = (
+            "import sys as _s, types as _t\n"
+            "_m = _t.ModuleType('graders_probe')\n"
+            f"exec(compile({_PROBE!r}, '<probe>', 'exec'), _m.__dict__)\n"
+            "_s.modules['graders_probe'] = _m\n"
+        )
+        await self._ask("None", code=f"exec({code!r}, {{}})", seconds=60)
+
+    async def reset(self, number: int) -> bool:
+        """Empty the namespace and the working directory. False if the kernel does not answer as it should."""
+        answer = await self._call(f"reset({str(self.folder.work / str(number))!r})")
+        return answer == "reset"
+
+    async def run(self, program: Program, plan: Plan) -> Trace:
+        """Run the cells of one plan."""
+        began = time.monotonic()
+        outcomes: list[CellOutcome] = []
+        observations: dict[str, dict[str, Value]] = {}
+        tampered: set[str] = set()
+        names: dict[str, tuple[str, ...]] = {}
+        facts: dict[str, Value] = {}
+        figures: dict[str, FigureFiles] = {}
+        for index, step in enumerate(program.steps):
+            outcome = CellOutcome(index, "not-run") if self.lost else await self._cell(index, step.source)
+            outcomes.append(outcome)
+            if plan.parameters and step.parameters and not self.lost:
+                await self._cell(index, overrides(plan.parameters))
+            for exercise, after in program.observed_after.items():
+                if after == index and exercise in plan.probes and not self.lost:
+                    seen = await self._observe(plan.probes[exercise])
+                    if seen is None:
+                        tampered.add(exercise)
+                    else:
+                        observations[exercise], names[exercise] = seen
+            if step.id in plan.facts and not self.lost:
+                wanted = plan.facts[step.id]
+                seen = await self._observe(tuple(wanted.values()))
+                facts |= {fact: seen[0][text] for fact, text in wanted.items()} if seen else {}
+            if plan.figures and not self.lost and step.origin == "given":
+                figures |= await self._figures(step.id)
+        return Trace(
+            plan, tuple(outcomes), observations, frozenset(tampered), names, facts, figures, round(time.monotonic() - began, 3)
+        )  # fmt: skip
+
+    async def _cell(self, index: int, source: str) -> CellOutcome:
+        seconds = min(self.cell_seconds, self.deadline - time.monotonic())
+        if seconds <= 0:
+            return CellOutcome(index, "not-run")
+        cell = nbformat.v4.new_code_cell(source)  # type: ignore[no-untyped-call]
+        notebook = nbformat.v4.new_notebook(cells=[cell])  # type: ignore[no-untyped-call]
+        runner = _Client(notebook, km=self.manager, timeout=None, allow_errors=True, store_widget_state=False)
+        runner.kc = self.client
+        task = asyncio.ensure_future(runner.async_execute_cell(cell, 0, store_history=True))
+        status = await self._wait(task, seconds)
+        stdout, stderr, error = "", "", ""
+        for output in cell.get("outputs", []):
+            if output["output_type"] == "stream":
+                stdout, stderr = (
+                    (stdout + output["text"], stderr) if output["name"] == "stdout" else (stdout, stderr + output["text"])
+                )
+            elif output["output_type"] == "error":
+                error = _cut(f"{output.get('ename')}: {output.get('evalue')}")
+        if status == "ok" and error:
+            status = "error"
+        return CellOutcome(index, status, error, stdout, stderr, runner.cut)
+
+    async def _wait(self, task: asyncio.Task[Any], seconds: float) -> str:
+        """Wait for a request to the kernel; interrupt it at its limit, kill the kernel if that does not help."""
+        done, _ = await asyncio.wait({task}, timeout=seconds)
+        status = "ok"
+        if not done:
+            status = "timeout"
+            await self.manager.interrupt_kernel()
+            done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
+        if not done:
+            self.lost = True
+            await self.manager.shutdown_kernel(now=True)
+            task.cancel()
+            await asyncio.wait({task}, timeout=GRACE_SECONDS)
+            return status
+        try:
+            task.result()
+        except (DeadKernelError, asyncio.CancelledError):
+            self.lost = True
+            return "died" if status == "ok" else status
+        except UnicodeEncodeError:
+            return "error"
+        return status
+
+    async def _observe(self, expressions: tuple[str, ...]) -> tuple[dict[str, Value], tuple[str, ...]] | None:
+        """Take probes. None if no answer came that can be read."""
+        nonce = secrets.token_hex(8)
+        text = await self._call(f"observe({nonce!r}, {list(expressions)!r}, globals())")
+        try:
+            data = json.loads(text) if text else None
+            if not isinstance(data, dict) or data.get("nonce") != nonce or set(data["values"]) != set(expressions):
+                return None
+            values = {expression: Value.model_validate(value) for expression, value in data["values"].items()}
+        except (ValueError, KeyError, TypeError, RecursionError, ValidationError):
+            return None
+        names: tuple[str, ...] = ()
+        if any(value.type == "NameError" for value in values.values()):
+            listed = await self._call("names(globals())")
+            try:
+                names = tuple(str(name)[:100] for name in json.loads(listed or "[]"))
+            except ValueError:
+                names = ()
+        return values, names
+
+    async def _figures(self, cell: str) -> dict[str, FigureFiles]:
+        """The figures that a cell left open, drawn to files below the scratch folder, and then closed."""
+        target = self.folder.root / "f"
+        listed = await self._call(f"figures({str(target)!r})")
+        data = json.loads(listed or "[]")
+        if not data:
+            return {}
+        return {cell: FigureFiles(data, (target / "figure.svg").read_bytes(), (target / "figure.png").read_bytes())}
+
+    async def _call(self, call: str) -> str | None:
+        """Call a function of the probe; its result is a text."""
+        return await self._ask(f"__import__('sys').modules['graders_probe'].{call}")
+
+    async def _ask(self, expression: str, code: str = "", seconds: float | None = None) -> str | None:
+        """Evaluate an expression in the kernel, outside the reach of input transformers and history.
+
+        Returns:
+            The text that the expression gave, or None: it raised, gave something else, or there was no time.
+        """
+        limit = min(seconds or self.cell_seconds, max(self.deadline - time.monotonic(), 1.0))
+        request = self.client.execute(code, silent=True, store_history=False, user_expressions={"answer": expression})
+        task = asyncio.ensure_future(self._reply(request))
+        if await self._wait(task, limit) != "ok" or self.lost:
+            return None
+        content = task.result()["content"]
+        answer = content.get("user_expressions", {}).get("answer", {})
+        try:
+            text = ast.literal_eval(answer["data"]["text/plain"])
+        except (KeyError, TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
+            return None
+        return text if isinstance(text, str) else None
+
+    async def _reply(self, request: str) -> dict[str, Any]:
+        while True:
+            try:
+                message: dict[str, Any] = await self.client.get_shell_msg(timeout=1)
+            except Empty:
+                if not await self.manager.is_alive():
+                    raise DeadKernelError("Kernel died") from None
+                continue
+            if message["parent_header"].get("msg_id") == request:
+                return message
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]} … ({len(text)} characters)"

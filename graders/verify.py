@@ -1,0 +1,151 @@
+"""Compare a run of a lesson's reference with its receipt, and prove that each named mistake is told apart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from course.catalogue import Lesson
+from course.comparison import compare, compare_lines
+from course.receipt import Line, Receipt, Run
+from course.schema import Comparator
+from course.values import Value
+from graders.judge import Judged, judge
+from graders.measure import Measured, Say, measure
+from graders.program import parameters_text, reference
+from graders.run import Trace
+from graders.verdict import Verdict
+
+
+def unproven(lesson: Lesson, measured: Measured) -> Iterator[str]:
+    """The half of the two-way proof that concerns mistakes: what is wrong with them, a line each.
+
+    A mistake must be judged FAIL, and be told its own advice and no other's.
+    """
+    for exercise in lesson.meta.exercises:
+        recorded = measured.mistakes.get(exercise.id, {})
+        for mistake in exercise.mistakes:
+            program = reference(lesson, exercise.id, mistake.code)
+            expected = {
+                parameters_text(run.parameters): run.exercises[exercise.id] for run in measured.runs if exercise.id in run.exercises
+            }
+            runs = [Judged(trace, expected[trace.plan.name]) for trace in measured.traces[exercise.id][mistake.id]]
+            result = judge(exercise, lesson.scaffolds[exercise.id], program, runs, recorded)
+            name = f"{lesson.id}/{exercise.id}: the mistake {mistake.id}"
+            if result.verdict is Verdict.PASS:
+                yield f"{name} passes: no probe tells it from the reference"
+            elif result.verdict is not Verdict.FAIL:
+                yield f"{name} is judged {result.verdict}, not FAIL: {result.message}"
+            elif result.mistake != mistake.id:
+                yield f"{name} is taken for {result.mistake or 'no named mistake'}: {result.message}"
+
+
+def rule_for(lesson: Lesson, cell: str, text: str) -> Comparator:
+    """The comparator of a recorded line: that of the first [[output]] that matches it, else ``exact``."""
+    for output in lesson.meta.outputs:
+        pattern = output.line.replace("[", "[[]")  # `*` is the only wildcard an author needs; a bracket is a bracket
+        if output.cell in (None, cell) and fnmatchcase(text, pattern):
+            return output.compare
+    return Comparator(name="exact")
+
+
+def lines_differ(lesson: Lesson, recorded: tuple[Line, ...], got: tuple[str, ...], how: str) -> Iterator[str]:
+    """How printed lines differ from the recorded ones, a text each."""
+    if len(recorded) != len(got):
+        yield f"{lesson.id} {how}: expected {len(recorded)} printed lines, got {len(got)}"
+    for line, text in zip(recorded, got, strict=False):
+        rule = rule_for(lesson, line.cell, line.text)
+        if rule.name == "ignored":
+            # The number is a local observation, but the words before it are not.
+            head = _ignored_head(lesson, line.text)
+            if not text.startswith(head):
+                yield f"{lesson.id} {how}, cell {line.cell}: expected a line that begins with {head!r}, got {text!r}"
+        elif difference := compare_lines(line.text, text, rule):
+            yield f"{lesson.id} {how}, cell {line.cell}: {difference.text}"
+
+
+def _ignored_head(lesson: Lesson, text: str) -> str:
+    heads = [output.line.split("*")[0] for output in lesson.meta.outputs if output.compare.name == "ignored"]
+    return next((head for head in heads if text.startswith(head)), "")
+
+
+def verify(lesson: Lesson, receipt: Receipt, cache: Path, say: Say) -> list[str]:
+    """Run the lesson again, as a script and as a notebook, and compare every line and observation with its receipt.
+
+    Returns:
+        What differs, a line each; empty if everything agrees.
+
+    Raises:
+        CourseError: if the reference does not run.
+    """
+    measured = measure(lesson, cache, say)
+    problems = list(lines_differ(lesson, receipt.lines, measured.script, "as a script"))
+    printed = tuple(text for cell in measured.base.cells for text in cell.stdout.splitlines())
+    problems += lines_differ(lesson, receipt.lines, printed, "as a notebook")
+    for fact in lesson.meta.facts:
+        problems += _value_differs(
+            f"{lesson.id}: fact {fact.id}", receipt.facts.get(fact.id), measured.base.facts[fact.id], fact.compare
+        )
+    problems += _runs_differ(lesson, receipt.runs, measured.runs, lesson.id)
+    for exercise in lesson.meta.exercises:
+        for mistake in exercise.mistakes:
+            recorded = receipt.mistakes.get(exercise.id, {}).get(mistake.id, ())
+            again = measured.mistakes[exercise.id][mistake.id]
+            problems += _runs_differ(lesson, recorded, again, f"{lesson.id}: mistake {exercise.id}/{mistake.id}", loose=True)
+    problems += unproven(lesson, measured)
+    problems += _figures_differ(lesson, receipt, measured.base)
+    return problems
+
+
+def _value_differs(where: str, recorded: Value | None, got: Value, rule: Comparator) -> list[str]:
+    if recorded is None:
+        return [f"{where}: not in the receipt"]
+    difference = compare(recorded, got, rule)
+    return [f"{where}: {difference.text}"] if difference else []
+
+
+def _runs_differ(
+    lesson: Lesson, recorded: tuple[Run, ...], again: tuple[Run, ...], where: str, *, loose: bool = False
+) -> list[str]:
+    problems: list[str] = []
+    if [run.parameters for run in recorded] != [run.parameters for run in again]:
+        return [f"{where}: other runs than in the receipt"]
+    for old, new in zip(recorded, again, strict=True):
+        for name, seen in new.exercises.items():
+            for probe, rule in lesson.exercise(name).probes.items():
+                # A wrong value may be far from anything that `at_most` or `raises` can say.
+                used = Comparator(name="close") if loose and rule.name in {"at_most", "raises", "same_order"} else rule
+                before = old.exercises.get(name, {}).get(probe)
+                problems += _value_differs(f"{where}, {parameters_text(new.parameters)}: {name} {probe}", before, seen[probe], used)
+    return problems
+
+
+def _figures_differ(lesson: Lesson, receipt: Receipt, base: Trace) -> list[str]:
+    """Figures are compared by what was plotted; renderings differ with fonts and versions."""
+    problems: list[str] = []
+    if set(receipt.figures) != set(base.figures):
+        return [f"{lesson.id}: figures of the cells {sorted(base.figures)}, the receipt has {sorted(receipt.figures)}"]
+    for cell, files in base.figures.items():
+        path = lesson.folder / "figures" / f"{cell}.json"
+        for suffix in ("json", "svg", "png"):
+            one = path.with_suffix(f".{suffix}")
+            digest = getattr(receipt.figures[cell], "data" if suffix == "json" else suffix)
+            if not one.is_file() or hashlib.sha256(one.read_bytes()).hexdigest() != digest:
+                problems.append(f"{lesson.shown(one)}: not the file that the receipt names; run `make record LESSON={lesson.id}`")
+        if path.is_file() and not _plots_agree(json.loads(path.read_text(encoding="utf-8"))["figures"], files.data):
+            problems.append(f"{lesson.id}: the figure of cell {cell} plots other data than was recorded")
+    return problems
+
+
+def _plots_agree(old: Any, new: Any) -> bool:
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old.keys() == new.keys() and all(_plots_agree(old[key], new[key]) for key in old)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(_plots_agree(a, b) for a, b in zip(old, new, strict=True))
+    if isinstance(old, int | float) and isinstance(new, int | float):
+        return abs(new - old) <= 1e-9 + 1e-5 * abs(old)
+    return bool(old == new)
