@@ -118,11 +118,13 @@ class Catalogue:
         root: the repository.
         file: `course.toml`.
         phases: all phases, planned ones too, in the order of `course.toml`.
+        problems: what is faulty and was left out.
     """
 
     root: Path
     file: CourseFile
     phases: tuple[Phase, ...]
+    problems: tuple[Problem, ...] = ()
 
     @property
     def lessons(self) -> tuple[Lesson, ...]:
@@ -133,11 +135,13 @@ class Catalogue:
         """The lesson of that id.
 
         Raises:
-            CourseError: if there is none; the message lists what there is.
+            CourseError: if there is none, with what there is; or if it is faulty, with what is wrong.
         """
         for lesson in self.lessons:
             if lesson.id == lesson_id:
                 return lesson
+        if self.problems:
+            raise CourseError(*self.problems)
         known = ", ".join(lesson.id for lesson in self.lessons) or "none yet"
         raise CourseError.at("course", "", f"there is no lesson {lesson_id!r}", f"use one of: {known}")
 
@@ -161,25 +165,37 @@ def load(root: Path) -> Catalogue:
     Raises:
         CourseError: with every fault found, each naming file, key and remedy.
     """
+    catalogue = survey(root)
+    if catalogue.problems:
+        raise CourseError(*catalogue.problems)
+    return catalogue
+
+
+def survey(root: Path) -> Catalogue:
+    """Read the course, leaving out what is faulty: one broken lesson must not keep the others from being run.
+
+    The faults are in :attr:`Catalogue.problems`.
+
+    Raises:
+        CourseError: if `course.toml` itself is faulty.
+    """
     root = root.resolve()
     file = read_toml(root / "course.toml", CourseFile, "course.toml")
     problems = _course_problems(file, root)
     phases: list[Phase] = []
     for entry in file.phases:
         folder = root / "phases" / entry.folder
-        if not folder.is_dir():
+        if folder.is_dir():
+            try:
+                phase, more = _load_phase(entry, folder, root)
+            except CourseError as error:
+                phase, more = Phase(entry), list(error.problems)
+            phases.append(phase)
+            problems += more
+        else:
             phases.append(Phase(entry))
-            continue
-        try:
-            phases.append(_load_phase(entry, folder, root))
-        except CourseError as error:
-            problems += error.problems
-    catalogue = Catalogue(root, file, tuple(phases))
-    if not problems:
-        problems += _reference_problems(catalogue)
-    if problems:
-        raise CourseError(*problems)
-    return catalogue
+    problems += _reference_problems(tuple(phases), file)
+    return Catalogue(root, file, tuple(phases), tuple(problems))
 
 
 def _course_problems(file: CourseFile, root: Path) -> list[Problem]:
@@ -209,46 +225,45 @@ def _course_problems(file: CourseFile, root: Path) -> list[Problem]:
     return problems
 
 
-def _load_phase(entry: PhaseEntry, folder: Path, root: Path) -> Phase:
+def _load_phase(entry: PhaseEntry, folder: Path, root: Path) -> tuple[Phase, list[Problem]]:
     name = f"phases/{entry.folder}/phase.toml"
     meta = read_toml(folder / "phase.toml", PhaseFile, name)
     problems: list[Problem] = []
     if meta.id != entry.id or meta.title != entry.title:
-        problems.append(
-            Problem(name, "id, title", "not the id and title of course.toml", f'write id = "{entry.id}", title = "{entry.title}"')
-        )
+        remedy = f'write id = "{entry.id}", title = "{entry.title}"'
+        problems.append(Problem(name, "id, title", "not the id and title of course.toml", remedy))
     problems += [Problem(name, "lessons", f"{one!r} stands twice", "list each folder once") for one in _doubles(list(meta.lessons))]
     present = {path.parent.name for path in folder.glob("*/lesson.toml")}
     problems += [
         Problem(f"phases/{entry.folder}/{one}", "", "a lesson that phase.toml does not list", f"add it to `lessons` in {name}")
         for one in sorted(present - set(meta.lessons))
     ]
+    # The place in the list gives the id, so that the id of a lesson that cannot be read is known too.
+    ids = {one: f"{entry.slug}-{number:02d}" for number, one in enumerate(dict.fromkeys(meta.lessons), 1)}
     lessons: list[Lesson] = []
-    for one in dict.fromkeys(meta.lessons):
+    for one, wanted in ids.items():
         try:
-            lessons.append(load_lesson(folder / one, root))
+            lesson = load_lesson(folder / one, root)
         except CourseError as error:
             problems += error.problems
-    if problems:
-        raise CourseError(*problems)
-    for number, lesson in enumerate(lessons, 1):
-        wanted = f"{entry.slug}-{number:02d}"
+            continue
         if lesson.id != wanted:
             file = f"{lesson.shown(lesson.folder)}/lesson.toml"
-            problems.append(Problem(file, "id", f"lesson {number} of its phase is called {lesson.id!r}", f'write id = "{wanted}"'))
-    ids = {lesson.id for lesson in lessons}
+            problems.append(
+                Problem(file, "id", f"by its place in phase.toml this is {wanted}, not {lesson.id}", f'write id = "{wanted}"')
+            )
+        lessons.append(lesson)
+    named = {milestone.lesson for milestone in meta.milestones}
     problems += [
         Problem(name, "milestone", f"no milestone for {one}", "add a [[milestone]] with this lesson")
-        for one in sorted(ids - {m.lesson for m in meta.milestones})
+        for one in ids.values()
+        if one not in named
     ]
     problems += [
-        Problem(name, "milestone", f"unknown lesson {m.lesson!r}", "name a lesson of this phase")
-        for m in meta.milestones
-        if m.lesson not in ids
+        Problem(name, "milestone", f"unknown lesson {one!r}", "name a lesson of this phase")
+        for one in sorted(named - set(ids.values()))
     ]
-    if problems:
-        raise CourseError(*problems)
-    return Phase(entry, meta, tuple(lessons))
+    return Phase(entry, meta, tuple(lessons)), problems
 
 
 def load_lesson(folder: Path, root: Path) -> Lesson:
@@ -364,20 +379,26 @@ def _parameter_names(cells: tuple[Cell, ...]) -> set[str]:
     }
 
 
-def _reference_problems(catalogue: Catalogue) -> list[Problem]:
+def _reference_problems(phases: tuple[Phase, ...], file: CourseFile) -> list[Problem]:
     """Faults between files: prerequisites of lessons that do not exist or run in a circle, double lesson ids."""
     problems: list[Problem] = []
-    ids = [lesson.id for lesson in catalogue.lessons]
+    lessons = [lesson for phase in phases for lesson in phase.lessons]
+    ids = [lesson.id for lesson in lessons]
     problems += [Problem("phases", "", f"lesson id {one!r} stands twice", "give one lesson another id") for one in _doubles(ids)]
-    known = set(ids) | {entry.id for entry in catalogue.file.phases}
-    for lesson in catalogue.lessons:
-        file = f"{lesson.shown(lesson.folder)}/lesson.toml"
+    listed = {f"{phase.entry.slug}-{n:02d}" for phase in phases if phase.meta for n in range(1, len(phase.meta.lessons) + 1)}
+    known = set(ids) | listed | {entry.id for entry in file.phases}
+    for lesson in lessons:
         problems += [
-            Problem(file, "after", f"unknown prerequisite {one!r}", "name a phase of course.toml or a lesson that is written")
+            Problem(
+                f"{lesson.shown(lesson.folder)}/lesson.toml",
+                "after",
+                f"unknown prerequisite {one!r}",
+                "name a phase of course.toml or a lesson",
+            )
             for one in lesson.meta.after
             if one not in known
         ]
-    if not problems and (cycle := _cycle({lesson.id: lesson.meta.after for lesson in catalogue.lessons})):
+    if cycle := _cycle({lesson.id: lesson.meta.after for lesson in lessons}):
         problems.append(Problem("phases", "after", f"a cycle: {' -> '.join(cycle)}", "take one of these prerequisites away"))
     return problems
 

@@ -152,7 +152,7 @@ def write(receipt: Receipt, path: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write beside and rename, so that a reader never sees half a file. Line ends are ``\\n`` on every platform."""
+    """Write beside and rename, so that a reader never sees half a file. Line ends are those of Unix on every platform."""
     beside = path.with_name(f".{path.name}.new")
     beside.write_bytes(text.encode("utf-8"))
     beside.replace(path)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
-from course.catalogue import Catalogue, Lesson, find_root, load
+from course.catalogue import Catalogue, Lesson, find_root, survey
 from course.errors import CourseError
 from course.receipt import read as read_receipt
 from course.receipt import write_text
@@ -84,14 +84,14 @@ def _spoken() -> Iterator[None]:
 
 def _course() -> tuple[Path, Catalogue, Path]:
     root = find_root()
-    return root, load(root), root / ".cache"
+    return root, survey(root), root / ".cache"
 
 
 def _lesson(catalogue: Catalogue, name: str) -> Lesson:
     try:
         return catalogue.lesson(name)
     except CourseError as error:
-        raise Stop(BAD_ARGUMENTS, str(error)) from None
+        raise Stop(OWN_FAULT if catalogue.problems else BAD_ARGUMENTS, str(error)) from None
 
 
 def _settings(seed: int | None, cache: Path, cell: float | None, total: float | None) -> Settings:
@@ -374,6 +374,8 @@ def _mistakes(lesson: Lesson) -> int:
 
 
 def _chosen(catalogue: Catalogue, names: list[str] | None, every: bool) -> list[Lesson]:
+    if every and catalogue.problems:
+        raise CourseError(*catalogue.problems)
     if every:
         return list(catalogue.lessons)
     if not names:
