@@ -11,7 +11,9 @@ graders already write, and the scaffold is made by taking them out:
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast, get_args
@@ -23,7 +25,7 @@ from course.errors import CourseError
 Role = Literal["parameters", "build", "figure", "experiment", "exercise"]
 ROLES: tuple[str, ...] = get_args(Role)
 
-_ID = re.compile(r"^[a-z0-9]+(-[a-z0-9]+)*$")
+_ID = re.compile(r"^(?=.{1,64}$)[a-z0-9]+(-[a-z0-9]+)*$")  # a notebook takes ids of at most 64 characters
 _INLINE = re.compile(r"#\s*SOLUTION:\s*(?P<text>.*\S)\s*$")
 _BEGIN = re.compile(r"^(?P<indent>\s*)#\s*BEGIN (?P<kind>SOLUTION|REFERENCE)(:\s*(?P<text>.*\S))?\s*$")
 _END = re.compile(r"^\s*#\s*END (?P<kind>SOLUTION|REFERENCE)\s*$")
@@ -89,7 +91,12 @@ def read_script(path: Path, shown: str | None = None) -> tuple[Cell, ...]:
             raise CourseError.at(name, where, f"a {node.cell_type} cell in the script", "put words into lesson.md")
         cell_id, role = str(node.metadata.get("id", "")), str(node.metadata.get("role", ""))
         if not _ID.match(cell_id):
-            raise CourseError.at(name, where, f"cell id {cell_id!r} is not a slug", 'write `# %% Title id="some-id" role="build"`')
+            raise CourseError.at(
+                name,
+                where,
+                f"cell id {cell_id!r} is not a slug of at most 64 characters",
+                'write `# %% Title id="some-id" role="build"`',
+            )
         if role not in ROLES:
             raise CourseError.at(name, where, f"unknown role {role!r} of cell {cell_id}", f"use one of: {', '.join(ROLES)}")
         if any(cell.id == cell_id for cell in cells):
@@ -114,14 +121,16 @@ def scaffold(cell: Cell, file: str = "code/main.py") -> Scaffold:
             than an assignment or a return, no marker at all, or a result that would not be valid Python.
     """
     lines = cell.source.split("\n")
-    inline = _inline_solutions(cell, file)
+    comments = _comments(cell.source)
+    inline = _inline_solutions(cell, comments, file)
     out: list[str] = []
     blanks: list[Blank] = []
     opened: tuple[str, int] | None = None
     index = 0
     while index < len(lines):
         line, where = lines[index], f"line {cell.line + index}"
-        begin, end = _BEGIN.match(line), _END.match(line)
+        # Only in a comment is a marker a marker; a text may speak of one.
+        begin, end = (pattern.match(line) if index in comments else None for pattern in (_BEGIN, _END))
         if begin:
             if opened:
                 raise CourseError.at(file, where, "a BEGIN inside another block", "close the first block before it")
@@ -158,14 +167,19 @@ def scaffold(cell: Cell, file: str = "code/main.py") -> Scaffold:
     return Scaffold(source, tuple(blanks))
 
 
-def _inline_solutions(cell: Cell, file: str) -> dict[int, tuple[int, str, Blank]]:
+def _comments(source: str) -> dict[int, str]:
+    """The comments of a source that parses, by 0-based line."""
+    tokens = tokenize.generate_tokens(io.StringIO(source + "\n").readline)
+    return {token.start[0] - 1: token.string for token in tokens if token.type == tokenize.COMMENT}
+
+
+def _inline_solutions(cell: Cell, comments: dict[int, str], file: str) -> dict[int, tuple[int, str, Blank]]:
     """Statements that end in a SOLUTION comment: first line -> (last line, its replacement, its blank); 0-based."""
     found: dict[int, tuple[int, str, Blank]] = {}
-    lines = cell.source.split("\n")
     statements = [node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.stmt)]
-    for index, line in enumerate(lines):
-        marker = _INLINE.search(line)
-        if not marker or _BEGIN.match(line):
+    for index, comment in comments.items():
+        marker = _INLINE.match(comment)
+        if not marker:
             continue
         # The innermost statement that ends on this line owns the comment.
         owners = [node for node in statements if node.end_lineno == index + 1]
