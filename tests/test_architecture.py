@@ -1,0 +1,67 @@
+"""The rooms and their floors: a module imports only from lower floors of its own room, and rooms only along the arrows."""
+
+import ast
+
+import pytest
+
+# docs/architecture.md shows this table; a module that is not in it has no place yet.
+FLOORS = {
+    "course": {"errors": 0, "schema": 1, "script": 1, "values": 1, "comparison": 2, "catalogue": 2, "lines": 3, "receipt": 3},
+    "graders": {
+        "probe": 1, "verdict": 1, "submission": 1, "collect": 2, "kernels.sandbox": 1, "kernels.cold": 2,
+        "program": 2, "run": 3, "judge": 4, "measure": 4, "reports.text": 1, "reports.lines": 2, "reports.files": 2,
+        "verify": 5, "check": 5, "record": 6, "batch": 6, "__main__": 7,
+    },
+}  # fmt: skip
+ARROWS = {"course": {"course"}, "graders": {"graders", "course"}, "publish": {"publish", "course"}}
+
+
+def modules(root, package):
+    for path in sorted((root / package).rglob("*.py")):
+        name = ".".join(path.relative_to(root / package).with_suffix("").parts)
+        if not name.endswith("__init__"):
+            yield name, path
+
+
+def imports(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("package", ARROWS)
+def test_rooms_import_along_the_arrows(root, package):
+    for name, path in modules(root, package):
+        for imported in imports(path):
+            room = imported.split(".")[0]
+            if room in {"course", "graders", "publish", "learner"}:
+                assert room in ARROWS[package], f"{package}.{name} imports {imported}"
+
+
+@pytest.mark.parametrize("package", FLOORS)
+def test_modules_import_only_lower_floors(root, package):
+    floors = FLOORS[package]
+    for name, path in modules(root, package):
+        assert name in floors, f"{package}.{name} has no floor yet: add it here and in docs/architecture.md"
+        for imported in imports(path):
+            room, _, rest = imported.partition(".")
+            below = next((one for one in floors if rest == one or rest.startswith(f"{one}.")), None)
+            if room == package and below is not None:
+                assert floors[below] < floors[name], f"{package}.{name} imports {below}, which is not on a lower floor"
+
+
+def test_every_module_says_what_it_is_for(root):
+    for package in ARROWS:
+        for path in (root / package).rglob("*.py"):
+            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+def test_no_tracked_file_is_large(root):
+    import subprocess
+
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=False)
+    for name in filter(None, done.stdout.split("\0")):
+        path = root / name
+        assert not path.is_file() or path.stat().st_size <= 300_000, f"{name} is over 300 KB"
