@@ -169,20 +169,20 @@ def _time_text(program: Program, cell: CellOutcome) -> str:
 
 def _not_observed(exercise: Exercise, program: Program, trace: Trace) -> tuple[Verdict, Reason, str]:
     """Why there is no observation of an exercise."""
+    unreadable = "the results couldn't be read: does a cell replace Python's or IPython's own functions?"
     if exercise.id in trace.tampered:
-        return (
-            Verdict.FAIL,
-            Reason.TAMPERED,
-            "the results couldn't be read: does a cell replace Python's or IPython's own functions?",
-        )
-    ended = trace.ended
-    if ended is None:
+        return Verdict.FAIL, Reason.TAMPERED, unreadable
+    lost = trace.lost
+    if lost is None:
         return Verdict.TIMEOUT, Reason.TIMEOUT, "the time for the whole submission was used up before this exercise was reached"
-    mine = program.steps[ended.step].id == exercise.id
-    if ended.status == "timeout":
-        text = _time_text(program, ended)
+    step = trace.cells[lost.step]
+    mine = program.steps[lost.step].id == exercise.id
+    if lost.how == "timeout":
+        text = _time_text(program, step)
         return Verdict.TIMEOUT, Reason.TIMEOUT, text if mine else f"not run: {text}"
-    text = f"the kernel exited in {_place(program, ended)}: does it call exit, or need more memory than there is?"
+    if lost.how == "tampered":
+        return Verdict.FAIL, Reason.TAMPERED, f"{unreadable} It was {_place(program, step)}"
+    text = f"the kernel exited in {_place(program, step)}: does it call exit, or need more memory than there is?"
     return Verdict.FAIL, Reason.DIED if mine else Reason.NOT_RUN, text if mine else f"not run: {text}"
 
 

@@ -226,7 +226,7 @@ def _array(value, kind, budget):
 def _ndarray(array, library, budget):
     kind = array.dtype.kind
     budget.take(array.size)
-    narrow = kind == "V" and array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "int4", "uint4")
+    narrow = kind == "V" and array.dtype.name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
     if kind not in "biufc" and not narrow:
         return None
     if kind == "f" and array.dtype.itemsize < 8:

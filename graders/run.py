@@ -62,7 +62,8 @@ class CellOutcome:
 
     Attributes:
         step: index in the program.
-        status: ``ok``, ``error`` (it raised), ``timeout``, ``died`` (the kernel ended in it) or ``not-run``.
+        status: ``ok``, ``error`` (it raised), ``timeout``, ``died`` (the kernel ended in it), ``tampered`` (the kernel's
+            answers could not be read any more) or ``not-run``.
         error: ``Type: message`` of the exception, cut.
         stdout, stderr: what it printed, cut.
         cut: whether output was cut.
@@ -86,6 +87,19 @@ class FigureFiles:
 
 
 @dataclass(frozen=True)
+class Loss:
+    """The end of a kernel before its time.
+
+    Attributes:
+        step: in which step, or in the probes after it.
+        how: ``timeout`` (it had to be killed), ``died`` or ``tampered`` (its answers could not be read any more).
+    """
+
+    step: int
+    how: str
+
+
+@dataclass(frozen=True)
 class Trace:
     """What one run of a program gave.
 
@@ -98,6 +112,7 @@ class Trace:
         facts: fact id -> value.
         figures: cell id -> files.
         seconds: wall time.
+        lost: how the kernel was lost, if it was.
     """
 
     plan: Plan
@@ -108,12 +123,7 @@ class Trace:
     facts: Mapping[str, Value] = field(default_factory=dict)
     figures: Mapping[str, FigureFiles] = field(default_factory=dict)
     seconds: float = 0.0
-
-    @property
-    def ended(self) -> CellOutcome | None:
-        """The step in which the kernel was lost, if it was."""
-        lost = any(cell.status == "not-run" for cell in self.cells)
-        return next((cell for cell in reversed(self.cells) if cell.status in {"timeout", "died"}), None) if lost else None
+    lost: Loss | None = None
 
 
 Wanted = Callable[[Plan, list[Trace]], bool]
@@ -176,13 +186,13 @@ class _Client(NotebookClient):
 
 
 class _Session:
-    """One kernel with its budget. ``lost`` once the kernel has died or had to be killed."""
+    """One kernel with its budget. ``lost`` says how the kernel was lost, once it was."""
 
     def __init__(
         self, manager: AsyncKernelManager, client: AsyncKernelClient, folder: Scratch, deadline: float, cell: float
     ) -> None:
         self.manager, self.client, self.folder, self.deadline, self.cell_seconds = manager, client, folder, deadline, cell
-        self.lost = False
+        self.lost = ""
 
     async def install(self) -> None:
         """Put the probe into the kernel, outside the namespace in which cells run."""
@@ -208,27 +218,31 @@ class _Session:
         names: dict[str, tuple[str, ...]] = {}
         facts: dict[str, Value] = {}
         figures: dict[str, FigureFiles] = {}
+        loss: Loss | None = None
         for index, step in enumerate(program.steps):
-            outcome = CellOutcome(index, "not-run") if self.lost else await self._cell(index, step.source)
-            outcomes.append(outcome)
+            if self.lost:
+                outcomes.append(CellOutcome(index, "not-run"))
+                continue
+            outcomes.append(await self._cell(index, step.source))
             if plan.parameters and step.parameters and not self.lost:
                 await self._cell(index, overrides(plan.parameters))
             for exercise, after in program.observed_after.items():
                 if after == index and exercise in plan.probes and not self.lost:
                     seen = await self._observe(plan.probes[exercise])
-                    if seen is None:
-                        tampered.add(exercise)
-                    else:
+                    if seen is not None:
                         observations[exercise], names[exercise] = seen
+                    elif not self.lost:
+                        tampered.add(exercise)
             if step.id in plan.facts and not self.lost:
                 wanted = plan.facts[step.id]
                 seen = await self._observe(tuple(wanted.values()))
                 facts |= {fact: seen[0][text] for fact, text in wanted.items()} if seen else {}
             if plan.figures and not self.lost and step.origin == "given":
                 figures |= await self._figures(step.id)
-        return Trace(
-            plan, tuple(outcomes), observations, frozenset(tampered), names, facts, figures, round(time.monotonic() - began, 3)
-        )  # fmt: skip
+            if self.lost:
+                loss = Loss(index, self.lost)
+        seconds = round(time.monotonic() - began, 3)
+        return Trace(plan, tuple(outcomes), observations, frozenset(tampered), names, facts, figures, seconds, loss)
 
     async def _cell(self, index: int, source: str) -> CellOutcome:
         seconds = min(self.cell_seconds, self.deadline - time.monotonic())
@@ -261,19 +275,15 @@ class _Session:
             await self.manager.interrupt_kernel()
             done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
         if not done:
-            self.lost = True
-            await self.manager.shutdown_kernel(now=True)
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE_SECONDS)
+        error = task.exception() if task.done() and not task.cancelled() else None
+        if done and error is None:
             return status
-        try:
-            task.result()
-        except (DeadKernelError, asyncio.CancelledError):
-            self.lost = True
-            return "died" if status == "ok" else status
-        except UnicodeEncodeError:
-            return "error"
-        return status
+        # A kernel that does not answer, or whose answers cannot be read, is of no more use.
+        self.lost = status if status == "timeout" else "died" if isinstance(error, DeadKernelError) else "tampered"
+        await self.manager.shutdown_kernel(now=True)
+        return self.lost
 
     async def _observe(self, expressions: tuple[str, ...]) -> tuple[dict[str, Value], tuple[str, ...]] | None:
         """Take probes. None if no answer came that can be read."""

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from course.catalogue import Lesson
-from course.comparison import compare, compare_lines
+from course.comparison import compare
+from course.lines import compare_lines
 from course.receipt import Line, Receipt, Run
 from course.schema import Comparator
 from course.values import Value

@@ -6,7 +6,7 @@ from course.receipt import Run
 from course.values import Value
 from graders.judge import Judged, diagnose, judge
 from graders.program import Program, Step
-from graders.run import CellOutcome, Plan, Trace
+from graders.run import CellOutcome, Loss, Plan, Trace
 from graders.verdict import Reason, Verdict
 
 
@@ -120,9 +120,9 @@ def test_a_misspelled_name_is_pointed_out(verdict):
 def test_time_death_and_tampering_each_have_their_own_words(verdict):
     late = verdict(Judged(trace({**RIGHT, "mean": NAME_ERROR}, cells=(CellOutcome(0, "ok"), CellOutcome(1, "timeout"))), RIGHT))
     assert (late.verdict, late.reason) == (Verdict.TIMEOUT, Reason.TIMEOUT)
-    died = verdict(Judged(trace(None, cells=(CellOutcome(0, "ok"), CellOutcome(1, "died"), CellOutcome(1, "not-run"))), RIGHT))
+    died = verdict(Judged(trace(None, cells=(CellOutcome(0, "ok"), CellOutcome(1, "died")), lost=Loss(1, "died")), RIGHT))
     assert (died.verdict, died.reason) == (Verdict.FAIL, Reason.DIED)
-    before = verdict(Judged(trace(None, cells=(CellOutcome(0, "died"), CellOutcome(1, "not-run"))), RIGHT))
+    before = verdict(Judged(trace(None, cells=(CellOutcome(0, "died"), CellOutcome(1, "not-run")), lost=Loss(0, "died")), RIGHT))
     assert (before.verdict, before.reason) == (Verdict.FAIL, Reason.NOT_RUN)
     budget = verdict(Judged(trace(None, cells=(CellOutcome(0, "ok"), CellOutcome(1, "not-run"))), RIGHT))
     assert budget.verdict is Verdict.TIMEOUT
