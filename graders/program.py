@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from course.catalogue import Lesson
 from course.schema import Parameters
@@ -47,6 +47,11 @@ class Program:
     answers: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+
+    def until(self, step: int) -> Program:
+        """The program up to a step, without it."""
+        observed = {exercise: after for exercise, after in self.observed_after.items() if after < step}
+        return replace(self, steps=self.steps[:step], observed_after=observed)
 
 
 def reference(lesson: Lesson, exercise: str | None = None, extra: str = "") -> Program:

@@ -31,6 +31,7 @@ from graders.kernels.sandbox import Scratch, scratch
 from graders.program import Program, overrides
 
 GRACE_SECONDS = 3.0
+MAX_KERNELS = 4
 MAX_OUTPUT = 1_000_000
 MAX_MESSAGE = 2_000
 
@@ -135,7 +136,7 @@ async def run(program: Program, plans: list[Plan], limits: Limits, cache: Path, 
 
 
 async def run_all(jobs: list[tuple[Program, Plan]], limits: Limits, cache: Path, wanted: Wanted | None = None) -> list[Trace]:
-    """Run programs one after the other in one fresh kernel, each in a fresh namespace and an empty working directory.
+    """Run programs one after the other in a fresh kernel, each in a fresh namespace and an empty working directory.
 
     Args:
         jobs: what to run.
@@ -144,24 +145,33 @@ async def run_all(jobs: list[tuple[Program, Plan]], limits: Limits, cache: Path,
         wanted: asked before each job but the first, with what came out so far; one that is not wanted is left out.
 
     Returns:
-        One trace a job that was run. When the kernel is lost, the jobs after it are left out.
+        One trace a job that was run. When the kernel is lost in a step, the jobs after it run in a new kernel, up to that
+        step: what stands before a crash can still be judged.
 
     Raises:
         KernelFailed: if no kernel could be started.
     """
     traces: list[Trace] = []
-    with scratch(cache) as folder:
-        async with kernel(folder) as (manager, client):
-            session = _Session(manager, client, folder, time.monotonic() + limits.total_seconds, limits.cell_seconds)
-            await session.install()
-            for number, (program, plan) in enumerate(jobs):
-                if number and wanted and not wanted(plan, traces):
-                    continue
-                if number and not await session.reset(number):
-                    break
-                traces.append(await session.run(program, plan))
-                if session.lost:
-                    break
+    deadline = time.monotonic() + limits.total_seconds
+    waiting = list(jobs)
+    stop: int | None = None
+    for _ in range(MAX_KERNELS):
+        with scratch(cache) as folder:
+            async with kernel(folder) as (manager, client):
+                session = _Session(manager, client, folder, deadline, limits.cell_seconds)
+                await session.install()
+                while waiting and not session.lost:
+                    program, plan = waiting.pop(0)
+                    if traces and wanted and not wanted(plan, traces):
+                        continue
+                    if session.used and not await session.reset():
+                        break
+                    traces.append(await session.run(program if stop is None else program.until(stop), plan))
+        lost = traces[-1].lost if traces else None
+        if lost is not None:
+            stop = lost.step if stop is None else min(stop, lost.step)
+        if not waiting or lost is None or not any(program.until(stop or 0).observed_after for program, _ in waiting):
+            break
     return traces
 
 
@@ -193,6 +203,7 @@ class _Session:
     ) -> None:
         self.manager, self.client, self.folder, self.deadline, self.cell_seconds = manager, client, folder, deadline, cell
         self.lost = ""
+        self.used = 0
 
     async def install(self) -> None:
         """Put the probe into the kernel, outside the namespace in which cells run."""
@@ -204,13 +215,14 @@ class _Session:
         )
         await self._ask("None", code=f"exec({code!r}, {{}})", seconds=60)
 
-    async def reset(self, number: int) -> bool:
+    async def reset(self) -> bool:
         """Empty the namespace and the working directory. False if the kernel does not answer as it should."""
-        answer = await self._call(f"reset({str(self.folder.work / str(number))!r})")
+        answer = await self._call(f"reset({str(self.folder.work / str(self.used))!r})")
         return answer == "reset"
 
     async def run(self, program: Program, plan: Plan) -> Trace:
         """Run the cells of one plan."""
+        self.used += 1
         began = time.monotonic()
         outcomes: list[CellOutcome] = []
         observations: dict[str, dict[str, Value]] = {}

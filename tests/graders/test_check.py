@@ -109,7 +109,7 @@ def test_a_metadata_tag_does_not_change_how_a_cell_is_judged(tiny, hand_in, verd
 
 
 def test_time_death_and_unreadable_files(tiny, hand_in, verdicts, tmp_path):
-    loop = verdicts(hand_in(tiny, {"double": "while True: pass", "function": RIGHT_FUNCTION}), cell_seconds=1)
+    loop = verdicts(hand_in(tiny, {"double": "while True: pass", "function": RIGHT_FUNCTION}), cell_seconds=5)
     assert (loop["double"].verdict, loop["function"].verdict) == (Verdict.TIMEOUT, Verdict.PASS)
     dead = verdicts(hand_in(tiny, {"double": "import os; os._exit(0)", "function": RIGHT_FUNCTION}))
     assert (dead["double"].reason, dead["function"].reason) == (Reason.DIED, Reason.NOT_RUN)
@@ -119,10 +119,16 @@ def test_time_death_and_unreadable_files(tiny, hand_in, verdicts, tmp_path):
     assert {one.verdict for one in verdicts(None).values()} == {Verdict.UNSOLVED}
 
 
+def test_what_stands_before_a_crash_is_judged_to_the_end(tiny, hand_in, verdicts):
+    found = verdicts(hand_in(tiny, {**reference_answers(tiny), "function": "import os; os._exit(0)"}))
+    assert found["double"].verdict is Verdict.PASS and found["double"].runs == ("base", "N=5", "N=7", "draw 7")
+    assert (found["function"].verdict, found["function"].reason) == (Verdict.FAIL, Reason.DIED)
+
+
 def test_a_kernel_that_dies_in_a_variant_is_no_pass(tiny, hand_in, verdicts):
     answer = "import os\nif N != 3: os._exit(0)\n" + tiny.cell("double").source
     found = verdicts(hand_in(tiny, {"double": answer, "function": RIGHT_FUNCTION}))
-    assert all(one.verdict is not Verdict.PASS for one in found.values())
+    assert all(one.verdict is Verdict.FAIL for one in found.values())
 
 
 def test_a_fault_of_the_grader_is_an_error_and_no_zero(tiny, hand_in, verdicts, monkeypatch):

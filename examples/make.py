@@ -1,0 +1,226 @@
+"""Make `examples/class/` from the exercises: `python -m examples.make`. With `--check`, say what is out of date instead.
+
+Each submission is an exercise file in which some cells hold a learner's answer. What must come of every one stands in
+`examples/expected.csv`, which is written and reviewed by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from course.catalogue import Lesson, find_root, load
+
+REFERENCE = "the lesson's own solution"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one learner hands in for one lesson.
+
+    Attributes:
+        learner: name of the folder.
+        lesson: the lesson's id.
+        answers: exercise id -> code; ``REFERENCE``, or ``REFERENCE + code`` for more code after it. What is not named
+            stays as it was handed out.
+        suffix: ``.ipynb`` or ``.py``.
+        edited: given cell id -> code that the learner put in its place.
+        more: code of an additional cell at the end.
+    """
+
+    learner: str
+    lesson: str
+    answers: dict[str, str] = field(default_factory=dict)
+    suffix: str = ".ipynb"
+    edited: dict[str, str] = field(default_factory=dict)
+    more: str = ""
+
+
+ALL = {"make-it-yours": REFERENCE, "fingerprint-meaning": REFERENCE, "shuffle-mismatch": REFERENCE}
+
+# Another algorithm, float64 and lists where the lesson has float32 arrays, and one JAX array: as right as the lesson's own.
+ANOTHER_WAY = {
+    "make-it-yours": """\
+last = [float(label) for label in list(make_batches(SEED, 0))[-1]["y"]]
+empty_slots = BATCH_SIZE - len(last)
+padded_labels = last + [0.0] * empty_slots
+mask = np.concatenate([np.ones(len(last)), np.zeros(empty_slots)])
+unmasked = sum(last) / BATCH_SIZE
+masked = float(np.dot(padded_labels, mask)) / len(last)""",
+    "fingerprint-meaning": """\
+same = dataset_digest(np.array(features.tolist(), dtype="float32"), np.array(labels))
+reversed_digest = dataset_digest(np.flip(features), np.flip(labels))
+changed_labels = labels.copy()
+changed_labels[3] = 7
+changed_digest = dataset_digest(features, changed_labels)
+rebuilt_x, rebuilt_y = np.empty_like(features), np.empty_like(labels)
+for one in make_batches(SEED, 1):
+    rebuilt_x[one["id"]] = one["x"]
+    rebuilt_y[one["id"]] = one["y"]
+rebuilt_digest = dataset_digest(rebuilt_x, rebuilt_y)""",
+    "shuffle-mismatch": """\
+import jax.numpy as jnp
+
+batch = batches[0]
+wrong_labels = jnp.flip(jnp.asarray(batch["y"]))
+
+
+def aligned(x, y):
+    return all(abs(float(b) - (2 * float(a) - 1)) < 1e-4 for a, b in zip(x, y))
+
+
+def realign(mixed):
+    rows = [list(ids).index(one) for one in mixed["id"]]
+    return {"id": ids[rows], "x": features[rows].astype("float64"), "y": labels[rows].tolist()}
+
+
+fixed = realign({"id": batch["id"], "x": batch["x"], "y": wrong_labels})
+edited_id = batch["id"][0]
+edited_features = features.copy()
+edited_features[edited_id] += np.float32(1)
+edited_labels = 2 * edited_features - 1
+edited_digest = dataset_digest(edited_features, edited_labels)""",
+}
+
+TYPED_IN = """\
+last = np.array([-0.6, 0.0, -0.4], dtype="float32")
+empty_slots = 1
+padded_labels = np.array([-0.6, 0.0, -0.4, 0.0])
+mask = np.array([1.0, 1.0, 1.0, 0.0])
+unmasked = -0.25
+masked = -1 / 3"""
+
+# Knows every parameter that the public repository names; a draw is not among them.
+TYPED_IN_FOR_ALL = """\
+known = {(11, 4): [-0.6, 0.0, -0.4], (11, 5): [-0.4], (14, 4): [-0.8, -0.2]}
+last = known.get((RECORDS, BATCH_SIZE), [0.0])
+empty_slots = BATCH_SIZE - len(last)
+padded_labels = last + [0.0] * empty_slots
+mask = [1.0] * len(last) + [0.0] * empty_slots
+unmasked = sum(last) / BATCH_SIZE
+masked = sum(last) / len(last)"""
+
+ENDLESS = """\
+position = 0
+while position < len(batches[-1]["y"]):
+    last = batches[-1]["y"]  # position never moves"""
+
+HALF = """\
+last = batches[-1]["y"]
+empty_slots = BATCH_SIZE - len(last)
+padded_labels = np.pad(last, (0, empty_slots))
+mask = ...  # TODO: 1 real, 0 padding
+unmasked = padded_labels.mean()
+masked = ...  # TODO: from padded_labels and mask"""
+
+RAISES = """\
+last = batches[-1]["labels"]
+empty_slots = BATCH_SIZE - len(last)
+padded_labels = np.pad(last, (0, empty_slots))"""
+
+ONLY_PRINTS = "print('PASS      recovery-01/make-it-yours')\nprint('PASS: recovery-01')"
+
+FIRST = "recovery-01"
+WORKS = (
+    Work("Ana Pérez", FIRST, ALL),
+    Work("Li, Wei", FIRST, ANOTHER_WAY),
+    Work("Maya (script)", FIRST, ALL, suffix=".py"),
+    Work("O'Neil", FIRST, {**ALL, "make-it-yours": TYPED_IN}),
+    Work("Bob", FIRST, {**ALL, "make-it-yours": TYPED_IN_FOR_ALL}),
+    Work("Kim", FIRST),
+    Work("Åsa Öberg", FIRST, {**ALL, "make-it-yours": REFERENCE + "masked = padded_labels.mean()"}),
+    Work("Rossi", FIRST, {**ALL, "make-it-yours": ENDLESS}),
+    Work("Jean-Luc", FIRST, {**ALL, "shuffle-mismatch": "import os\nos._exit(0)"}),
+    Work("Müller, Jr.", FIRST, dict.fromkeys(ALL, ONLY_PRINTS)),
+    Work("=SUM(A1)", FIRST, ALL, edited={"parameters": "RECORDS = 8\nBATCH_SIZE = 4\nSEED = 17"}, more="1 / 0"),
+    Work("Zoë 100%", FIRST, {"make-it-yours": HALF}),
+    Work("日本 太郎", FIRST, {**ALL, "make-it-yours": RAISES}),
+)
+EMPTY = ("Nguyễn",)
+NOT_A_NOTEBOOK = {"van der Berg": "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>Please sign in.</body></html>\n"}
+
+
+def others(lessons: tuple[Lesson, ...]) -> tuple[Work, ...]:
+    """For every other lesson: a solution, a named mistake in its first exercise, and an untouched file."""
+    found: list[Work] = []
+    for lesson in lessons:
+        if lesson.id == FIRST:
+            continue
+        solved = {exercise.id: REFERENCE for exercise in lesson.meta.exercises}
+        first = lesson.meta.exercises[0]
+        wrong = {**solved, first.id: REFERENCE + first.mistakes[0].code}
+        found += [Work("Ana Pérez", lesson.id, solved), Work("Åsa Öberg", lesson.id, wrong), Work("Kim", lesson.id)]
+    return tuple(found)
+
+
+def content(work: Work, lesson: Lesson, exercises: Path) -> str:
+    """The submitted file as text."""
+
+    def answer(cell: str) -> str | None:
+        if cell in work.edited:
+            return work.edited[cell]
+        code = work.answers.get(cell)
+        if code is not None and code.startswith(REFERENCE):
+            code = f"{lesson.cell(cell).source}\n{code.removeprefix(REFERENCE)}".rstrip()
+        return code
+
+    given = (exercises / f"{lesson.id}{work.suffix}").read_text(encoding="utf-8")
+    if work.suffix == ".py":
+        for cell in lesson.scaffolds:
+            code = answer(cell)
+            if code is not None:
+                given = given.replace(f"# cell: {cell}\n{lesson.scaffolds[cell].source}", f"# cell: {cell}\n{code}")
+        return given
+    notebook = json.loads(given)
+    for node in notebook["cells"]:
+        code = answer(node["id"])
+        if code is not None:
+            node["source"] = f"# cell: {node['id']}\n{code}".splitlines(keepends=True)
+    if work.more:
+        node = {"cell_type": "code", "execution_count": None, "id": "own", "metadata": {}, "outputs": [], "source": [work.more]}
+        notebook["cells"].append(node)
+    return json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+
+
+def files(root: Path) -> dict[str, str]:
+    """Every file of the class, by its path below `examples/class/`."""
+    course = load(root)
+    made = {f"{name}/.gitkeep": "" for name in EMPTY}
+    made |= {f"{name}/{FIRST}.ipynb": text for name, text in NOT_A_NOTEBOOK.items()}
+    for work in (*WORKS, *others(course.lessons)):
+        made[f"{work.learner}/{work.lesson}{work.suffix}"] = content(work, course.lesson(work.lesson), root / "exercises")
+    return made
+
+
+def main() -> int:
+    """Write the class, or check it. Returns the exit code."""
+    root = find_root(Path(__file__).parent)
+    target = root / "examples" / "class"
+    wanted = files(root)
+    present = {path.relative_to(target).as_posix(): path for path in target.rglob("*") if path.is_file()}
+    stale = sorted(
+        name for name in {*wanted, *present} if name not in wanted or name not in present or present[name].read_text(encoding="utf-8") != wanted[name]
+    )
+    if "--check" in sys.argv[1:]:
+        for name in stale:
+            print(f"examples/class/{name} is not what `python -m examples.make` writes")
+        return 1 if stale else 0
+    for name in stale:
+        path = target / name
+        if name not in wanted:
+            path.unlink()
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(wanted[name].encode("utf-8"))
+    for folder in target.iterdir():
+        if folder.is_dir() and not any(folder.iterdir()):
+            shutil.rmtree(folder)
+    print(f"examples/class: {len(wanted)} files, {len(stale)} written or removed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
