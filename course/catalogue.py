@@ -80,6 +80,7 @@ class Lesson:
         """
         parts = {
             "cells": [[cell.id, cell.role, cell.source] for cell in self.cells],
+            "grading": self.meta.grading,
             "outputs": [output.model_dump(mode="json") for output in self.meta.outputs],
             "facts": [[fact.id, fact.cell, fact.expression, str(fact.compare)] for fact in self.meta.facts],
             "exercises": [
@@ -333,6 +334,11 @@ def _lesson_problems(shown: str, meta: LessonFile, quiz: QuizFile, cells: tuple[
         if fact.cell not in roles:
             problems.append(Problem(file, f"fact[{index}].cell", f"there is no cell {fact.cell!r}", "name a cell of code/main.py"))
     parameters = _parameter_names(cells)
+    problems += [
+        Problem(file, "grading", f"{one} is not a parameter", f"use one of: {', '.join(sorted(parameters)) or 'none yet'}")
+        for one in meta.grading
+        if one not in parameters
+    ]
     for index, exercise in enumerate(meta.exercises):
         key = f"exercise[{index}]"
         double(f"{key}.mistake", [mistake.id for mistake in exercise.mistakes])

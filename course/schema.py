@@ -308,6 +308,9 @@ class LessonFile(Model):
     question: Text
     packages: tuple[str, ...] = Field(min_length=1, description="distributions whose versions the receipt records")
     limits: Limits = Limits()
+    grading: Parameters = Field(
+        default={}, description="parameters that a grading run changes, to leave out drills on which no exercise depends"
+    )
     objectives: tuple[Objective, ...] = Field(min_length=1)
     outputs: tuple[Output, ...] = Field(default=(), alias="output")
     facts: tuple[Fact, ...] = Field(default=(), alias="fact")

@@ -8,8 +8,10 @@ import json
 import secrets
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +22,6 @@ from rich.text import Text
 
 from course.catalogue import Catalogue, Lesson, find_root, survey
 from course.errors import CourseError
-from course.receipt import read as read_receipt
 from course.receipt import write_text
 from graders import batch
 from graders.check import Desk, Settings, check
@@ -32,7 +33,7 @@ from graders.reports.files import write_report
 from graders.reports.lines import STYLES, class_lines, own_lines, table, totals, width
 from graders.reports.text import visible
 from graders.verdict import Results, SubmissionResult, Verdict
-from graders.verify import verify
+from graders.verify import verify_by_id
 
 PASSED, TO_MEND, BAD_ARGUMENTS, OWN_FAULT, INTERRUPTED = 0, 1, 2, 3, 130
 PACKAGES = ("ipykernel", "jax", "mlflow", "nbclient", "numpy")
@@ -167,6 +168,7 @@ def grade_command(
         _, catalogue, cache = _course()
         wanted = tuple(_lesson(catalogue, name).id for name in lesson or ())
         found = _class(folder, catalogue, wanted)
+        rows = _table(expect) if expect is not None else None
         settings = _settings(seed, cache, cell_seconds, total_seconds)
         target = out or Path("reports") / found.folder.resolve().name
         files = {
@@ -195,9 +197,13 @@ def grade_command(
         _summary(console, found, results, files)
     if not complete:
         raise typer.Exit(INTERRUPTED)
-    if expect is not None:
-        with _spoken():
-            _compare(results, expect)
+    if rows is not None:
+        differing = _compare(results, rows)
+        for line in differing:
+            print(visible(line), file=sys.stderr)
+        print(f"{len(differing)} verdicts differ from {expect}" if differing else f"all {len(rows)} verdicts are those of {expect}")
+        if differing:
+            raise typer.Exit(TO_MEND)
     errors = any(one.verdict is Verdict.ERROR for one in results.submissions)
     raise typer.Exit(OWN_FAULT if errors else PASSED)
 
@@ -291,18 +297,30 @@ def _write(results: Results, files: dict[str, Path | None] | dict[str, Path]) ->
             write_report(kind, results, path)
 
 
-def _compare(results: Results, expect: Path) -> None:
-    """Compare verdicts with a table: learner, lesson, exercise, verdict, reason, mistake. Every row must be there."""
+Row = tuple[str, str, str]
+
+
+def _table(path: Path) -> dict[Row, Row]:
+    """A table of expected verdicts: (learner, lesson, exercise) -> (verdict, reason, mistake)."""
     try:
-        with expect.open(encoding="utf-8", newline="") as file:
-            rows = {
-                (row["learner"], row["lesson"], row["exercise"]): (row["verdict"], row["reason"], row["mistake"])
-                for row in csv.DictReader(file)
+        with path.open(encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            found = {
+                (row["learner"], row["lesson"], row["exercise"]): (row["verdict"], row["reason"], row["mistake"]) for row in reader
             }
-    except (KeyError, FileNotFoundError) as error:
+            if not found:
+                raise KeyError("no rows")
+            return found
+    except FileNotFoundError:
+        raise Stop(BAD_ARGUMENTS, f"there is no table {path}") from None
+    except (KeyError, ValueError, csv.Error):
         raise Stop(
-            BAD_ARGUMENTS, f"{expect}: not a table with the columns learner, lesson, exercise, verdict, reason, mistake ({error})"
+            BAD_ARGUMENTS, f"{path} is not a table with the columns learner, lesson, exercise, verdict, reason, mistake"
         ) from None
+
+
+def _compare(results: Results, rows: dict[Row, Row]) -> list[str]:
+    """What differs between the verdicts and a table; every verdict on a handed-in file must have its row."""
     got = {
         (one.learner, one.lesson, result.exercise): (
             result.verdict.value,
@@ -313,14 +331,11 @@ def _compare(results: Results, expect: Path) -> None:
         for result in one.exercises
         if one.file or (one.learner, one.lesson, result.exercise) in rows
     }
-    wrong = [
+    return [
         f"{'/'.join(key)}: expected {rows.get(key, 'no row')}, got {got.get(key, 'no verdict')}"
         for key in sorted({*rows, *got})
         if rows.get(key) != got.get(key)
     ]
-    if wrong:
-        raise Stop(TO_MEND, "\n".join(["the verdicts differ from the table:", *wrong]))
-    print(f"all {len(rows)} verdicts are those of {expect}")
 
 
 @app.command("record")
@@ -343,34 +358,27 @@ def record_command(
 
 
 @app.command("verify")
-def verify_command(lessons: Annotated[list[str] | None, typer.Argument(help="The lessons' ids; all if absent.")] = None) -> None:
+def verify_command(
+    lessons: Annotated[list[str] | None, typer.Argument(help="The lessons' ids; all if absent.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, max=16, help="How many lessons run at the same time.")] = 2,
+) -> None:
     """Run lessons again, as script and as notebook, and compare every line and observation with their receipts.
 
     Exit code: 0 everything agrees, 1 something differs, 2 wrong arguments, 3 a lesson does not run or has no receipt.
     """
+    codes = {PASSED}
     with _spoken():
-        _, catalogue, cache = _course()
-        problems: list[str] = []
-        broken = False
-        for lesson in _chosen(catalogue, lessons, every=not lessons):
-            try:
-                receipt = read_receipt(lesson)
-                found = verify(lesson, receipt, cache, lambda text: print(text, file=sys.stderr))
-            except CourseError as error:
-                broken = True
-                print(f"ERROR     {lesson.id}", *(f"  {problem}" for problem in error.problems), sep="\n")
-                continue
-            print(
-                f"{'FAIL' if found else 'PASS':<9} {lesson.id}  {len(receipt.lines)} lines, {len(receipt.runs)} runs, {_mistakes(lesson)} mistakes"
-            )
-            for one in found:
-                print(f"  {visible(one)}")
-            problems += found
-    raise typer.Exit(OWN_FAULT if broken else TO_MEND if problems else PASSED)
-
-
-def _mistakes(lesson: Lesson) -> int:
-    return sum(len(exercise.mistakes) for exercise in lesson.meta.exercises)
+        root, catalogue, _ = _course()
+        chosen = [lesson.id for lesson in _chosen(catalogue, lessons, every=not lessons)]
+        # A process for each lesson, started anew: a Jupyter client's sockets do not go together with threads.
+        with ProcessPoolExecutor(min(jobs, len(chosen)), mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+            for outcome in pool.map(verify_by_id, [root] * len(chosen), chosen):
+                codes.add(OWN_FAULT if outcome.faults else TO_MEND if outcome.problems else PASSED)
+                head = "ERROR" if outcome.faults else "FAIL" if outcome.problems else "PASS"
+                print(f"{head:<9} {outcome.lesson}  {outcome.counts}".rstrip())
+                for line in (*outcome.faults, *outcome.problems):
+                    print(f"  {visible(line)}", flush=True)
+    raise typer.Exit(max(codes))
 
 
 def _chosen(catalogue: Catalogue, names: list[str] | None, every: bool) -> list[Lesson]:

@@ -106,7 +106,7 @@ def draw_plans(lesson: Lesson, seed: int) -> list[Plan]:
             if parameters not in known:
                 break
             parameters = {name: _draw(span, source) for name, span in ranges.items()}
-        plans.append(Plan(parameters, probes, name=f"draw {seed}"))
+        plans.append(Plan({**lesson.meta.grading, **parameters}, probes, name=f"draw {seed}"))
     return plans
 
 
@@ -164,10 +164,10 @@ async def _judge(desk: Desk, submission: Submission) -> tuple[tuple[ExerciseResu
         return not_judged(worth, Verdict.UNSOLVED, Reason.NO_ANSWER, early), program.notices
     draws = await desk.draws()
     secret = {id(plan): seen for plan, seen in draws}
-    plans = [*exercise_plans(exercises), *(plan for plan, _ in draws)]
+    plans = [*exercise_plans(exercises, lesson.meta.grading), *(plan for plan, _ in draws)]
 
     def expected(plan: Plan, exercise: str) -> Mapping[str, Value]:
-        return secret[id(plan)][exercise] if id(plan) in secret else receipt.expected(exercise, plan.parameters)
+        return secret[id(plan)][exercise] if id(plan) in secret else receipt.expected(exercise, plan.key)
 
     def agrees(trace: Trace, exercise_id: str) -> bool:
         seen = trace.observations.get(exercise_id)

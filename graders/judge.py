@@ -151,7 +151,7 @@ def _mistake(exercise: Exercise, run: Judged, base: Trace, mistakes: Mapping[str
     if run.secret:
         return None
     del base
-    return diagnose(exercise, run.trace.plan.parameters, dict(run.expected), run.trace.observations[exercise.id], mistakes)
+    return diagnose(exercise, run.trace.plan.key, dict(run.expected), run.trace.observations[exercise.id], mistakes)
 
 
 def _cells(exercise: Exercise, program: Program, trace: Trace) -> list[CellOutcome]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course.catalogue import Lesson
+from course.comparison import compare
 from course.errors import CourseError
 from course.receipt import Environment, Run
 from course.schema import Exercise, Limits, Parameters
@@ -59,9 +60,14 @@ def environment(packages: tuple[str, ...], *, devices: bool = True) -> Environme
     )  # fmt: skip
 
 
-def exercise_plans(exercises: tuple[Exercise, ...]) -> list[Plan]:
-    """The base run and every distinct variant, each with the probes of the exercises that ask for it."""
-    base = Plan({}, {one.id: tuple(one.probes) for one in exercises})
+def exercise_plans(exercises: tuple[Exercise, ...], grading: Parameters | None = None) -> list[Plan]:
+    """The base run and every distinct variant, each with the probes of the exercises that ask for it.
+
+    Args:
+        exercises: the exercises.
+        grading: parameters of the lesson that a grading run changes in its base run, too.
+    """
+    base = Plan(grading or {}, {one.id: tuple(one.probes) for one in exercises}, recorded={})
     variants: list[tuple[Parameters, dict[str, tuple[str, ...]]]] = []
     for one in exercises:
         for parameters in one.variants:
@@ -115,9 +121,11 @@ def measure(lesson: Lesson, cache: Path, say: Say) -> Measured:
     for fact in lesson.meta.facts:
         facts.setdefault(fact.cell, {})[fact.id] = fact.expression
     first = Plan(base.parameters, base.probes, facts, base.name, figures=True)
+    short = [Plan(lesson.meta.grading, base.probes, name=f"base with {parameters_text(lesson.meta.grading)}", recorded={})]
+    plans = [first, *variants, *(short if lesson.meta.grading else ())]
     program = reference(lesson)
-    traces = asyncio.run(run(program, [first, *variants], _LIMITS, cache))
-    if len(traces) != 1 + len(variants):
+    traces = asyncio.run(run(program, plans, _LIMITS, cache))
+    if len(traces) != len(plans):
         raise CourseError.at(
             lesson.shown(lesson.script), "", f"the kernel was lost after {traces[-1].plan.name}", "mend the script"
         )
@@ -130,11 +138,25 @@ def measure(lesson: Lesson, cache: Path, say: Say) -> Measured:
             raise CourseError.at(f"{lesson.shown(lesson.folder)}/lesson.toml", "fact", what, "mend its expression")
     say(f"{lesson.id}: the named mistakes")
     traced = _run_mistakes(lesson, cache)
+    if lesson.meta.grading:
+        _same_without_drills(lesson, traces[0], traces.pop())
     mistakes = {
         exercise: {name: tuple(_as_run(trace) for trace in seen) for name, seen in found.items()}
         for exercise, found in traced.items()
     }
     return Measured(script, traces[0], tuple(_as_run(trace) for trace in traces), mistakes, traced)
+
+
+def _same_without_drills(lesson: Lesson, base: Trace, short: Trace) -> None:
+    """Refuse grading parameters on which an exercise does depend."""
+    for exercise in lesson.meta.exercises:
+        for probe, comparator in exercise.probes.items():
+            difference = compare(base.observations[exercise.id][probe], short.observations[exercise.id][probe], comparator)
+            if difference:
+                what = f"they change what the exercise {exercise.id} gives: {probe}: {difference.text}"
+                raise CourseError.at(
+                    f"{lesson.shown(lesson.folder)}/lesson.toml", "grading", what, "take the parameter out of `grading`"
+                )
 
 
 def _run_mistakes(lesson: Lesson, cache: Path) -> dict[str, dict[str, tuple[Trace, ...]]]:
@@ -160,7 +182,7 @@ def _run_mistakes(lesson: Lesson, cache: Path) -> dict[str, dict[str, tuple[Trac
 
 
 def _as_run(trace: Trace) -> Run:
-    return Run(parameters=trace.plan.parameters, exercises={name: dict(seen) for name, seen in trace.observations.items()})
+    return Run(parameters=trace.plan.key, exercises={name: dict(seen) for name, seen in trace.observations.items()})
 
 
 def _sound(lesson: Lesson, program: Program, trace: Trace) -> None:

@@ -43,11 +43,12 @@ class Plan:
     """One run of a program.
 
     Attributes:
-        parameters: what is changed after the parameters cell; empty for the base run.
+        parameters: what is changed after the parameters cell; nothing, or the lesson's drills, for the base run.
         probes: exercise id -> expressions, taken where the program says.
         facts: cell id -> fact id -> expression, taken after that cell.
         name: how reports call this run.
         figures: whether the figures are drawn to files and their data observed.
+        recorded: the parameters under which the receipt holds this run; ``parameters`` if absent.
     """
 
     parameters: Parameters
@@ -55,6 +56,12 @@ class Plan:
     facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     name: str = "base"
     figures: bool = False
+    recorded: Parameters | None = None
+
+    @property
+    def key(self) -> Parameters:
+        """The parameters under which the receipt holds this run."""
+        return self.parameters if self.recorded is None else self.recorded
 
 
 @dataclass(frozen=True)

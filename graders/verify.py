@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from course.catalogue import Lesson
+from course.catalogue import Lesson, survey
 from course.comparison import compare
+from course.errors import CourseError
 from course.lines import compare_lines
-from course.receipt import Line, Receipt, Run
+from course.receipt import Line, Receipt, Run, read
 from course.schema import Comparator
 from course.values import Value
 from graders.judge import Judged, judge
@@ -20,6 +22,35 @@ from graders.measure import Measured, Say, measure
 from graders.program import parameters_text, reference
 from graders.run import Trace
 from graders.verdict import Verdict
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of verifying one lesson.
+
+    Attributes:
+        lesson: its id.
+        counts: what was compared, as text.
+        problems: what differs, a line each.
+        faults: why it could not be run, a line each.
+    """
+
+    lesson: str
+    counts: str = ""
+    problems: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+def verify_by_id(root: Path, lesson_id: str) -> Outcome:
+    """Verify one lesson, named by what another process can be told. Says on stderr what it is doing."""
+    try:
+        lesson = survey(root).lesson(lesson_id)
+        receipt = read(lesson)
+        problems = verify(lesson, receipt, root / ".cache", lambda text: print(text, file=sys.stderr, flush=True))
+    except CourseError as error:
+        return Outcome(lesson_id, faults=tuple(str(problem) for problem in error.problems))
+    mistakes = sum(len(exercise.mistakes) for exercise in lesson.meta.exercises)
+    return Outcome(lesson_id, f"{len(receipt.lines)} lines, {len(receipt.runs)} runs, {mistakes} mistakes", tuple(problems))
 
 
 def unproven(lesson: Lesson, measured: Measured) -> Iterator[str]:
@@ -45,21 +76,12 @@ def unproven(lesson: Lesson, measured: Measured) -> Iterator[str]:
                 yield f"{name} is taken for {result.mistake or 'no named mistake'}: {result.message}"
 
 
-def rule_for(lesson: Lesson, cell: str, text: str) -> Comparator:
-    """The comparator of a recorded line: that of the first [[output]] that matches it, else ``exact``."""
-    for output in lesson.meta.outputs:
-        pattern = output.line.replace("[", "[[]")  # `*` is the only wildcard an author needs; a bracket is a bracket
-        if output.cell in (None, cell) and fnmatchcase(text, pattern):
-            return output.compare
-    return Comparator(name="exact")
-
-
 def lines_differ(lesson: Lesson, recorded: tuple[Line, ...], got: tuple[str, ...], how: str) -> Iterator[str]:
     """How printed lines differ from the recorded ones, a text each."""
     if len(recorded) != len(got):
         yield f"{lesson.id} {how}: expected {len(recorded)} printed lines, got {len(got)}"
     for line, text in zip(recorded, got, strict=False):
-        rule = rule_for(lesson, line.cell, line.text)
+        rule = lesson.meta.line_rule(line.cell, line.text)
         if rule.name == "ignored":
             # The number is a local observation, but the words before it are not.
             head = _ignored_head(lesson, line.text)

@@ -12,6 +12,10 @@ FLOORS = {
         "program": 2, "run": 3, "judge": 4, "measure": 4, "reports.text": 1, "reports.lines": 2, "reports.files": 2,
         "verify": 5, "check": 5, "record": 6, "batch": 6, "__main__": 7,
     },
+    "publish": {
+        "prose": 1, "recorded": 1, "markdown": 1, "ipynb": 1, "notebooks": 2, "exercises": 2, "guide": 2, "schemas": 2,
+        "build": 3, "__main__": 4,
+    },
 }  # fmt: skip
 ARROWS = {"course": {"course"}, "graders": {"graders", "course"}, "publish": {"publish", "course"}}
 

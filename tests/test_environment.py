@@ -112,7 +112,7 @@ def course(tmp_path, monkeypatch):
         (tmp_path / name).write_text("x==1 \\\n    --hash=sha256:0\n", encoding="utf-8")
     steps = []
 
-    def note(root, command, what, uv):
+    def note(root, command, what, uv, note):
         steps.append(what)
         if what == "creating the environment":
             folder = root / ".venv"
@@ -121,6 +121,8 @@ def course(tmp_path, monkeypatch):
 
     monkeypatch.setattr(environment, "carry_out", note)
     monkeypatch.setattr(environment, "find_uv", lambda root: None)
+    answers = environment.answers
+    monkeypatch.setattr(environment, "answers", lambda command: "pip 1.0" if "pip" in command else answers(command))
     monkeypatch.setattr(environment, "interpreter", lambda folder, windows=False: Path(sys.executable))
     return tmp_path, steps
 
@@ -146,6 +148,23 @@ def test_tools_are_added_to_what_is_there(course):
     assert len(steps) == 3
 
 
+def test_without_uv_what_uv_made_is_made_again_to_add_the_tools(course, monkeypatch):
+    root, steps = course
+    environment.prepare(root)
+    answers = environment.answers
+    monkeypatch.setattr(environment, "answers", lambda command: "" if "pip" in command else answers(command))
+    environment.prepare(root, development=True)
+    assert steps[2:] == ["creating the environment", "installing the packages"]
+
+
+def test_a_python_that_does_not_run_is_said(course, monkeypatch):
+    root, _ = course
+    monkeypatch.setattr(environment, "answers", lambda command: "")
+    with pytest.raises(TroubleError, match="does not run"):
+        environment.prepare(root)
+    assert environment.read_stamp(root / ".venv") is None
+
+
 def test_a_changed_lock_makes_it_again_from_nothing(course):
     root, steps = course
     environment.prepare(root)
@@ -163,8 +182,8 @@ def test_an_interrupted_installation_is_begun_again(course, monkeypatch, develop
         environment.prepare(root)
     note = environment.carry_out
 
-    def interrupt(root, command, what, uv):
-        note(root, command, what, uv)
+    def interrupt(root, command, what, uv, more):
+        note(root, command, what, uv, more)
         if what == "installing the packages":
             raise KeyboardInterrupt
 
@@ -201,9 +220,8 @@ def test_only_locked_wheels_are_installed(uv):
 
 
 @POSIX
-@pytest.mark.parametrize(("script", "runs"), [("exit 0", True), ("exit 127", False)])
+@pytest.mark.parametrize(("script", "runs"), [("echo uv 1.0", True), ("exit 127", False)])
 def test_a_uv_that_does_not_run_does_not_count(tmp_path, monkeypatch, script, runs):
-    # Version managers put a placeholder on the path for every command that any of their Pythons has.
     (tmp_path / "uv").write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     (tmp_path / "uv").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -216,15 +234,17 @@ def test_a_uv_that_does_not_run_does_not_count(tmp_path, monkeypatch, script, ru
         ("The virtual environment was not created because ensurepip is not available", "python3-venv"),
         ("ERROR: [Errno 28] No space left on device", "disk space"),
         ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES", "cache"),
+        ("error: In `--require-hashes` mode, all requirements must have their versions pinned with `==`", "damaged"),
         ("Because x has no usable wheels", "Apple silicon"),
         ("error: No interpreter found for Python", "Python 3.11 to 3.14 is needed"),
+        ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
         ("Connection refused", "network"),
     ],
 )
 def test_a_failed_step_shows_the_output_and_what_to_do(tmp_path, capsys, output, says):
     command = [sys.executable, "-c", f"print({output!r}); raise SystemExit(7)"]
     with pytest.raises(TroubleError, match=f"installing failed.*{says}"):
-        environment.carry_out(tmp_path, command, "installing", None)
+        environment.carry_out(tmp_path, command, "installing", None, lambda child: None)
     assert output in capsys.readouterr().err
 
 
@@ -243,17 +263,33 @@ def test_wrong_arguments_are_exit_code_2(arguments, capsys):
     assert "usage: python -m environment" in capsys.readouterr().err
 
 
-def test_clearing_removes_the_stamp_first_and_the_mark_of_an_environment_last(tmp_path, monkeypatch):
+def test_clearing_removes_the_stamp_first(tmp_path, monkeypatch):
     folder = tmp_path / ".venv"
     fake_environment(folder, tmp_path)
-    (folder / "zzz").touch()
+    (folder / ".lock").touch()
     gone = []
     unlink = Path.unlink
     monkeypatch.setattr(Path, "unlink", lambda path, *rest, **more: (gone.append(path.name), unlink(path, *rest, **more)))
     environment.clear(folder)
     assert gone[0] == STAMP
-    assert gone[-1] == "pyvenv.cfg"
     assert not list(folder.iterdir())
+
+
+def test_what_is_left_of_an_environment_is_cleared_too(tmp_path):
+    folder = tmp_path / ".venv"
+    fake_environment(folder, tmp_path)
+    (folder / "pyvenv.cfg").unlink()
+    environment.clear(folder)
+    assert not list(folder.iterdir())
+
+
+@POSIX
+def test_a_link_to_another_disk_stays_a_link(tmp_path):
+    fake_environment(tmp_path / "elsewhere", tmp_path)
+    (tmp_path / ".venv").symlink_to(tmp_path / "elsewhere")
+    environment.clear(tmp_path / ".venv")
+    assert (tmp_path / ".venv").is_symlink()
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 def test_what_is_not_an_environment_is_left_alone(tmp_path):
@@ -277,21 +313,28 @@ def dead_process():
     return process.pid
 
 
-def holder(pid, host=None):
-    return f"{pid} {host or environment.socket.gethostname()}\n"
+def holder(*pids, host=None):
+    return " ".join([host or environment.socket.gethostname(), *map(str, pids)]) + "\n"
 
 
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path):
     path = tmp_path / "lock"
-    path.write_text(holder(dead_process()), encoding="utf-8")
-    with environment.alone(path, patience=5):
+    path.write_text(holder(dead_process(), dead_process()), encoding="utf-8")
+    with environment.alone(path, patience=5) as note:
         assert path.read_text(encoding="utf-8") == holder(os.getpid())
+        note(17)
+        assert path.read_text(encoding="utf-8") == holder(os.getpid(), 17)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("text", ["", "no number\n", holder(os.getppid()), holder(1, "another-machine")])
+@pytest.mark.parametrize(
+    "text",
+    ["", "no numbers\n", holder(os.getppid()), holder(1, host="another-machine"), holder("DEAD", os.getppid())],
+    ids=["empty", "unknown", "alive", "another machine", "its installer is alive"],
+)
 def test_the_lock_of_a_live_or_unknown_process_is_waited_for(tmp_path, text, capsys):
     path = tmp_path / "lock"
+    text = text.replace("DEAD", str(dead_process()))
     path.write_text(text, encoding="utf-8")
     with pytest.raises(TroubleError, match="delete"), environment.alone(path, patience=0.1, pause=0.02):
         pytest.fail("two at once")
@@ -305,6 +348,19 @@ def test_a_lock_made_meanwhile_is_given_back(tmp_path):
     environment.take_away(path, holder(dead_process()))
     assert [entry.name for entry in tmp_path.iterdir()] == ["lock"]
     assert path.read_text(encoding="utf-8") == holder(os.getppid())
+
+
+def test_a_folder_that_cannot_be_written_is_said_at_once(course, monkeypatch):
+    root, steps = course
+
+    def refuse(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(environment, "WINDOWS", False)
+    monkeypatch.setattr(environment.os, "open", refuse)
+    with pytest.raises(TroubleError, match="cannot be written"):
+        environment.prepare(root)
+    assert not steps
 
 
 def test_several_processes_enter_one_after_the_other(tmp_path):
@@ -420,6 +476,12 @@ def test_an_old_python_gets_one_sentence(tmp_path):
 # --- the Makefile
 
 
+def without_make():
+    """The variables without those of a make that runs these tests: it would hand its own options on."""
+    ours = {"MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL", "SUBMISSIONS", "LESSON", "FILE", "ARGS"}
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
 def rules():
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     return dict(re.findall(r"^([a-z-]+):[^\n]*\n((?:\t[^\n]*\n)+)", text, re.MULTILINE))
@@ -438,7 +500,13 @@ def test_every_target_is_one_python_line_and_is_listed():
 @MAKE
 def test_make_alone_lists_the_targets():
     done = subprocess.run(
-        ["make", f"PYTHON={shlex.quote(sys.executable)}"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
+        ["make", f"PYTHON={shlex.quote(sys.executable)}"],
+        cwd=ROOT,
+        env=without_make(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert done.stdout.splitlines()[0].startswith("make grade ")
     assert len(done.stdout.splitlines()) == len(rules()) - 1
@@ -478,7 +546,7 @@ def test_a_name_reaches_the_command_as_it_is(tmp_path, name, through):
         done = subprocess.run(
             ["make", "-s", python, *target, *words],
             cwd=tmp_path,
-            env=os.environ | given,
+            env=without_make() | given,
             capture_output=True,
             text=True,
             check=True,
