@@ -361,6 +361,13 @@ class Milestone(Model):
     text: Text
 
 
+class PhaseProject(Model):
+    """The project that a phase leads to: a folder below `projects/`, planned until that folder is there."""
+
+    name: Slug
+    proves: Text
+
+
 class PhaseFile(Model):
     """`phase.toml`. Lessons are listed in their order of study."""
 
@@ -374,7 +381,7 @@ class PhaseFile(Model):
     lessons: tuple[str, ...] = Field(min_length=1, description="folder names, in the order of study")
     milestones: tuple[Milestone, ...] = Field(alias="milestone")
     changed_condition: Text
-    project: Text
+    project: PhaseProject
 
 
 class PhaseEntry(Model):

@@ -1,6 +1,7 @@
 """The rooms and their floors: a module imports only from lower floors of its own room, and rooms only along the arrows."""
 
 import ast
+import subprocess
 
 import pytest
 
@@ -63,8 +64,6 @@ def test_every_module_says_what_it_is_for(root):
 
 
 def test_no_tracked_file_is_large(root):
-    import subprocess
-
     done = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, text=True, check=False)
     for name in filter(None, done.stdout.split("\0")):
         path = root / name

@@ -39,7 +39,7 @@ question = "What is a mean of?"
 preparation = ["You can add."]
 lessons = ["01-pad"]
 changed_condition = "Change the number of slots."
-project = "no-such-project"
+project = { name = "no-such-project", proves = "Nothing yet." }
 [starting_point]
 question = "What is the mean of 2 and 4?"
 answer = "Three."

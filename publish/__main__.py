@@ -1,0 +1,138 @@
+"""`python -m publish`: write the files that people read, say what has drifted, bring an exercise back."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import Annotated, NoReturn
+
+import typer
+
+from course import catalogue
+from course.catalogue import Catalogue
+from course.errors import CourseError, Problem
+from publish import build as building
+from publish import exercises
+from publish.build import Report
+
+app = typer.Typer(
+    help=(
+        "Write the files that people read and work in, from the lessons: reference notebooks, exercises, study guides, schemas. "
+        "Nothing is run for it: outputs and numbers come from the receipts that `make record` wrote."
+    ),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+FAULT = 1  # drift, or a fault in the course's files
+USAGE = 2  # wrong arguments
+
+Id = Annotated[str | None, typer.Option("--lesson", metavar="ID", help="Only the files of this lesson, for instance recovery-01.")]
+
+
+@app.command("build")
+def build_command(
+    lesson: Id = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; name each file that a build would change, and exit 1.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="With --check: exercise files that were edited are errors too. For CI.")
+    ] = False,
+) -> None:
+    """Write every generated file whose source has changed.
+
+    An exercise file that you have edited is never overwritten: the build names it and leaves it. A lesson that cannot be built
+    (a fault in its words, an old receipt) is named with the remedy, and the others are built all the same.
+
+    Exit code: 0 all is well, 1 drift or a fault in the course's files, 2 wrong arguments.
+    """
+    if strict and not check:
+        _stop(USAGE, "--strict belongs to --check: write `python -m publish build --check --strict`")
+    course = _course(lesson)
+    report = _run(lambda: building.check(course, lesson) if check else building.build(course, lesson))
+    for line in (*report.done, *report.kept):
+        typer.echo(line)
+    for fault in (*report.drift, *map(str, report.problems)):
+        typer.echo(fault, err=True)
+    mistakes = [f"{len(lines)} {word}" for lines, word in ((report.drift, "drifted"), (report.problems, "to mend")) if lines]
+    if strict and report.kept:
+        mistakes.append(f"{len(report.kept)} edited, which --strict does not allow")
+    parts = [f"{report.same} as they should be", *([f"{len(report.done)} written or removed"] if report.done else []), *mistakes]
+    if report.kept and not strict:
+        parts.append(f"{len(report.kept)} of yours kept")
+    typer.echo(f"Generated files: {', '.join(parts)}.")
+    raise typer.Exit(FAULT if mistakes else 0)
+
+
+@app.command("reset")
+def reset_command(
+    lesson: Annotated[str, typer.Argument(metavar="LESSON", help="The lesson, for instance recovery-01.")],
+    file: Annotated[
+        str | None,
+        typer.Option("--file", metavar="NAME", help="Only this file of it, for instance recovery-01.py; else all three."),
+    ] = None,
+) -> None:
+    """Bring the original exercise files of a lesson back: notebook, script and evidence template.
+
+    What you had written goes to backups/<time>/ first; the command says where. Without edits there is nothing to do.
+
+    Exit code: 0 all is well, 1 a fault in the course's files, 2 wrong arguments.
+    """
+    course = _course(lesson)
+    names = [path.rpartition("/")[2] for path in exercises.paths(course.lesson(lesson))]
+    if file is not None and file.replace("\\", "/").rpartition("/")[2] not in names:
+        _stop(USAGE, f"{lesson} has no file {file!r}; use one of: {', '.join(names)}")
+    report = _run(lambda: building.reset(course, lesson, file))
+    for line in report.done:
+        typer.echo(line)
+    if not report.done:
+        typer.echo(f"Nothing to bring back: the files of {lesson} in exercises/ are as they were generated.")
+
+
+def _stop(code: int, *messages: str | Problem) -> NoReturn:
+    for message in messages:
+        typer.echo(str(message), err=True)
+    raise typer.Exit(code)
+
+
+def _course(lesson: str | None) -> Catalogue:
+    """The course without what is faulty in it; ends the command if there is none, or no such lesson."""
+    try:
+        course = catalogue.survey(catalogue.find_root())
+    except CourseError as error:
+        _stop(FAULT, *error.problems)
+    if lesson is not None:
+        try:
+            course.lesson(lesson)
+        except CourseError as error:
+            # Where lessons could not be read, the one that is asked for may be among them.
+            _stop(FAULT if course.problems else USAGE, *error.problems)
+    return course
+
+
+def _run(command: Callable[[], Report]) -> Report:
+    """The command's report; what stops it becomes a plain line."""
+    try:
+        return command()
+    except CourseError as error:
+        _stop(FAULT, *error.problems)
+    except OSError as error:
+        _stop(
+            FAULT, f"{error.filename or 'a file'}: {error.strerror or error} — close programs that hold it, check space and rights"
+        )
+
+
+def main() -> None:
+    """Run the command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A console with a small character set shows an escape instead of stopping the command.
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="python -m publish")
+
+
+if __name__ == "__main__":
+    main()
