@@ -40,7 +40,7 @@ def record(lesson: Lesson, root: Path, cache: Path, say: Say) -> Receipt:
         digest=lesson.digest,
         lock=hashlib.sha256((root / LOCK).read_bytes()).hexdigest(),
         recorded=datetime.now(UTC).replace(microsecond=0),
-        commit=_commit(root),
+        commit=_commit(root, lesson),
         environment=place,
         seconds=measured.base.seconds,
         lines=lines,
@@ -73,8 +73,11 @@ def _write_figure(lesson: Lesson, cell: str, files: FigureFiles, place: Environm
     return FigureRecord(data=next(digests), svg=next(digests), png=next(digests))
 
 
-def _commit(root: Path) -> str:
-    """The commit that is checked out, with ``+`` where the work tree differs from it; empty outside git."""
+def _commit(root: Path, lesson: Lesson) -> str:
+    """The commit that is checked out, with ``+`` where what the run depends on differs from it; empty outside git.
+
+    Generated files do not count: recording one lesson must not make the next one look changed.
+    """
 
     def git(*words: str) -> str | None:
         try:
@@ -86,4 +89,5 @@ def _commit(root: Path) -> str:
     commit = git("rev-parse", "HEAD")
     if not commit:
         return ""
-    return commit + ("+" if git("status", "--porcelain") else "")
+    sources = [lesson.shown(lesson.script), lesson.shown(lesson.folder / "lesson.toml"), "course", "graders", LOCK]
+    return commit + ("+" if git("status", "--porcelain", "--", *sources) else "")
