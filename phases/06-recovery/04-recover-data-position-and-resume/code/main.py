@@ -1,0 +1,648 @@
+# %% Parameters id="parameters" role="parameters"
+SEED = 42  # of the order of the records
+BATCH_SIZE = 4
+COUNT = 12  # records; the reader passes over them twice
+OTHER_SEED = 43  # what must be refused: differs from SEED …
+OTHER_BATCH_SIZE = 3  # … and from BATCH_SIZE
+BOUNDARY = 2  # updates that are complete when the run is saved
+FRESH_PROCESSES = True  # False leaves out the seven child processes, and nothing else
+
+# %% Libraries id="libraries" role="build"
+import atexit
+import hashlib
+import itertools
+import json
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # read when JAX is imported; children inherit it
+
+import cloudpickle
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import orbax.checkpoint as ocp
+
+# Importing Grain 0.2.18 beside an older jaxlib warns that workers cannot be profiled. Nothing here
+# profiles, so that one warning is kept quiet; later ones are not.
+absl_logger = logging.getLogger("absl")
+absl_logger.setLevel(logging.ERROR)
+import grain.python as grain
+
+absl_logger.setLevel(logging.WARNING)
+
+
+# %% The reader of lesson 02 id="reader" role="build"
+class TutorialSource:
+    """`count` records `{"id": i, "x": i / 10, "y": 2x - 1}`: int64, float32 and float32 scalars."""
+
+    def __init__(self, count=COUNT):
+        self.count = count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        x = np.float32(index / 10)
+        return {"id": np.int64(index), "x": x, "y": np.float32(2) * x - np.float32(1)}
+
+    def __repr__(self):
+        # Grain compares this text on restore. The default one holds a memory address, which is
+        # another one in every process.
+        return f"TutorialSource(v1,n={self.count})"
+
+
+def loader_over(source, seed=SEED, batch_size=BATCH_SIZE, drop_remainder=False):
+    """A DataLoader that delivers two epochs of a source in batches, shuffled anew in each."""
+    sampler = grain.IndexSampler(
+        num_records=len(source),
+        num_epochs=2,
+        shuffle=True,
+        seed=seed,
+        shard_options=grain.NoSharding(),
+    )
+    return grain.DataLoader(
+        data_source=source,
+        sampler=sampler,
+        operations=[grain.Batch(batch_size, drop_remainder=drop_remainder)],
+        worker_count=0,
+    )
+
+
+def make_loader(seed=SEED, batch_size=BATCH_SIZE, count=COUNT, drop_remainder=False):
+    """`loader_over` a `TutorialSource` of `count` records."""
+    return loader_over(TutorialSource(count), seed, batch_size, drop_remainder)
+
+
+# %% The state of lesson 03 id="state" role="build"
+KEY_IMPL = "threefry2x32"
+tx = optax.adam(0.05)
+
+
+def initial_state():
+    """The state before update 1, every leaf an array.
+
+    params: weight and bias, float32 scalars. optimizer: Adam's count and two moments for each
+    parameter. key_data: the key's two uint32 words. step: int32, completed updates.
+    """
+    params = {"weight": jnp.array(0.0, jnp.float32), "bias": jnp.array(0.0, jnp.float32)}
+    return {
+        "params": params,
+        "optimizer": tx.init(params),
+        "key_data": jax.random.key_data(jax.random.key(7, impl=KEY_IMPL)),
+        "step": jnp.array(0, jnp.int32),
+    }
+
+
+def split_key(key_data):
+    """The key data of the next update, and the key for the noise of this one."""
+    next_key, sample_key = jax.random.split(jax.random.wrap_key_data(key_data, impl=KEY_IMPL))
+    return jax.random.key_data(next_key), sample_key
+
+
+def step(state, x, y):
+    """One update on a batch; x, y: float32, shape (records,). Returns (next state, loss).
+
+    The loss is that of the parameters before the update.
+    """
+    next_key_data, sample_key = split_key(state["key_data"])
+    targets = y + 0.01 * jax.random.normal(sample_key, y.shape, jnp.float32)
+
+    def mean_squared_error(params):
+        return jnp.mean((params["weight"] * x + params["bias"] - targets) ** 2)
+
+    loss, gradient = jax.value_and_grad(mean_squared_error)(state["params"])
+    updates, optimizer = tx.update(gradient, state["optimizer"], state["params"])
+    next_state = {
+        "params": optax.apply_updates(state["params"], updates),
+        "optimizer": optimizer,
+        "key_data": next_key_data,
+        "step": state["step"] + 1,
+    }
+    return next_state, loss
+
+
+# %% Consume batches id="consume" role="build"
+def consume(state, iterator, count, update=step):
+    """Take `count` batches (None: all that are left) and make one update with each.
+
+    Returns (state, losses, orders): for each update its loss, a float, and its list of IDs.
+    """
+    losses, orders = [], []
+    for batch in itertools.islice(iterator, count):
+        state, loss = update(state, batch["x"], batch["y"])
+        losses.append(float(loss))
+        orders.append(batch["id"].tolist())
+    return state, losses, orders
+
+
+def tree_digest(tree):
+    """SHA-256 over path, dtype, shape and bytes of every leaf: one flipped bit changes it."""
+    digest = hashlib.sha256()
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        array = np.asarray(leaf)
+        for part in (jax.tree_util.keystr(path), str(array.dtype), str(array.shape)):
+            digest.update(part.encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def same_tree(left, right):
+    """Raise AssertionError unless two trees have the same leaves, bit for bit."""
+    if tree_digest(left) != tree_digest(right):
+        raise AssertionError("the trees differ")
+
+
+# %% What a position means id="contract" role="build"
+def data_digest(source):
+    """SHA-256 over ID, feature and label of every record, in the source's own order."""
+    digest = hashlib.sha256()
+    for index in range(len(source)):
+        record = source[index]
+        for name in ("id", "x", "y"):
+            digest.update(record[name].tobytes())
+    return digest.hexdigest()
+
+
+def data_contract(seed=SEED, batch_size=BATCH_SIZE, source=None):
+    """What the reader and the update of this program are, for `TutorialSource()` or another.
+
+    A position is a number of records: it means something only for this data in this order.
+    """
+    source = TutorialSource() if source is None else source
+    return {
+        "source": repr(source),
+        "records": len(source),
+        "data_sha256": data_digest(source),
+        "seed": seed,
+        "epochs": 2,
+        "batch_size": batch_size,
+        "drop_remainder": False,
+        "update": f"adam 0.05, noise 0.01, {KEY_IMPL}, not compiled",
+    }
+
+
+def pack_bytes(raw, capacity=4096):
+    """Bytes as two arrays of fixed shape, so that they can stand in a tree of arrays."""
+    if len(raw) > capacity:
+        raise ValueError(f"{len(raw)} bytes do not fit into {capacity}; give a larger capacity")
+    buffer = np.zeros(capacity, np.uint8)
+    buffer[: len(raw)] = np.frombuffer(raw, np.uint8)
+    return {"buffer": buffer, "length": np.array(len(raw), np.int32)}
+
+
+def unpack_bytes(packed):
+    """The bytes that pack_bytes was given."""
+    return np.asarray(packed["buffer"]).tobytes()[: int(packed["length"])]
+
+
+def encode_contract(contract):
+    """The contract as arrays: JSON with sorted keys, so that equal contracts have equal bytes."""
+    return pack_bytes(json.dumps(contract, sort_keys=True).encode())
+
+
+def validate_contract(saved, expected):
+    """Raise ValueError, naming every field, unless a packed contract is the expected one."""
+    found = json.loads(unpack_bytes(saved))
+    names = sorted(found.keys() | expected.keys())
+    changed = [
+        f"{name}: saved {found.get(name)!r}, now {expected.get(name)!r}"
+        for name in names
+        if found.get(name) != expected.get(name)
+    ]
+    if changed:
+        raise ValueError("the checkpoint belongs to another run: " + "; ".join(changed))
+
+
+# %% One boundary, saved and restored as one id="boundary" role="build"
+def pack_boundary(state, iterator, contract):
+    """Everything that the next update reads, as one tree. Call it between two updates."""
+    return {
+        "training": state,
+        "reader": pack_bytes(iterator.get_state()),
+        "contract": encode_contract(contract),
+    }
+
+
+def save_boundary(path, payload):
+    """Write a payload into a new folder, and return when it is there."""
+    with ocp.StandardCheckpointer() as checkpointer:
+        checkpointer.save(path, payload)
+        checkpointer.wait_until_finished()  # save() itself returns while a thread still writes
+
+
+def read_boundary(path):
+    """The payload in a folder, its contract not looked at."""
+    empty = pack_bytes(b"")
+    example = {"training": initial_state(), "reader": empty, "contract": empty}
+    # Shapes and dtypes alone: a value that was not read cannot stand in for one that was.
+    target = jax.tree.map(ocp.utils.to_shape_dtype_struct, example)
+    with ocp.StandardCheckpointer() as checkpointer:
+        return checkpointer.restore(path, target)
+
+
+def make_reader(contract, position=None):
+    """A fresh iterator as a contract of `TutorialSource` data describes it, moved to a position."""
+    loader = make_loader(contract["seed"], contract["batch_size"], contract["records"])
+    iterator = iter(loader)
+    if position is not None:
+        iterator.set_state(position)
+    return iterator
+
+
+def restore_boundary(path, contract):
+    """Fresh (state, iterator) at a saved boundary; ValueError if it has another contract."""
+    payload = read_boundary(path)
+    validate_contract(payload["contract"], contract)  # before there is an iterator to move
+    return payload["training"], make_reader(contract, unpack_bytes(payload["reader"]))
+
+
+def peek_ids(position, contract):
+    """The IDs of the next batch, read by an iterator of its own; [] at the end of the data."""
+    batch = next(make_reader(contract, position), None)
+    return [] if batch is None else batch["id"].tolist()
+
+
+# %% Stop, resume, compare id="resume" role="build"
+workspace = tempfile.TemporaryDirectory(prefix="recovery-04-")
+atexit.register(workspace.cleanup)
+root = Path(workspace.name).resolve()  # Orbax refuses a relative path
+contract = data_contract()
+
+iterator = iter(make_loader())
+state, first_losses, first_orders = consume(initial_state(), iterator, BOUNDARY)
+checkpoint_path = root / f"completed_step_{BOUNDARY}"
+payload = pack_boundary(state, iterator, contract)
+save_boundary(checkpoint_path, payload)
+promised_ids = peek_ids(iterator.get_state(), contract)
+
+# This run goes on in memory: what it does now is what a resumed run has to do.
+expected_state, expected_losses, expected_orders = consume(state, iterator, None)
+assert expected_orders[0] == promised_ids  # so peeking moved nothing
+
+restored, restored_iterator = restore_boundary(checkpoint_path, data_contract())
+resumed_state, resumed_losses, resumed_orders = consume(restored, restored_iterator, None)
+assert resumed_orders == expected_orders
+assert resumed_losses == expected_losses
+same_tree(resumed_state, expected_state)
+all_orders, all_losses = first_orders + resumed_orders, first_losses + resumed_losses
+print(f"IDs after step {BOUNDARY}:", resumed_orders)
+print(f"Losses after step {BOUNDARY}:", resumed_losses)
+print("Resumed and uninterrupted run: same IDs, same losses, same final bits")
+
+
+# %% An oracle with other arithmetic id="oracle" role="build"
+def losses_by_hand(orders):
+    """The losses of a run over these IDs from a fresh start: Adam's formula in NumPy and float64.
+
+    Only the noise is drawn by JAX: nobody writes a second threefry to check the first.
+    """
+    params, mean, square = np.zeros(2), np.zeros(2), np.zeros(2)
+    key_data, losses = initial_state()["key_data"], []
+    for count, ids in enumerate(orders, 1):
+        key_data, sample_key = split_key(key_data)
+        drawn = jax.random.normal(sample_key, (len(ids),), jnp.float32)
+        noise = 0.01 * np.asarray(drawn, np.float64)
+        rows = np.stack([np.array(ids) / 10, np.ones(len(ids))])  # shape (2, records): x and 1
+        residual = params @ rows - (2 * rows[0] - 1 + noise)
+        losses.append(float(np.mean(residual**2)))
+        gradient = 2 * rows @ residual / len(ids)
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        spread = np.sqrt(square / (1 - 0.999**count)) + 1e-8
+        params = params - 0.05 * mean / (1 - 0.9**count) / spread
+    return losses
+
+
+np.testing.assert_allclose(all_losses, losses_by_hand(all_orders), rtol=1e-4, atol=1e-6)
+
+# Two epochs: every ID twice. And the position is a count of records, not of steps.
+assert sorted(itertools.chain(*all_orders)) == sorted([*range(COUNT), *range(COUNT)])
+position = json.loads(unpack_bytes(payload["reader"]))["last_seen_indices"]["0"]
+assert position + 1 == sum(len(ids) for ids in first_orders)
+
+
+# %% A position without an identity id="dataset-api" role="build"
+class EditedSource(TutorialSource):
+    """One label is another one; the inherited `repr` says that nothing has changed."""
+
+    def __getitem__(self, index):
+        record = super().__getitem__(index)
+        return record | {"y": np.float32(0)} if record["id"] == 3 else record
+
+
+class ReversedSource(TutorialSource):
+    """The records from last to first, under the same `repr`."""
+
+    def __getitem__(self, index):
+        return super().__getitem__(self.count - 1 - index)
+
+
+def make_dataset_iterator(seed=SEED, batch_size=BATCH_SIZE, source=None):
+    """The same reader through Grain's Dataset API; its position is `{"next_index": records}`."""
+    source = TutorialSource() if source is None else source
+    records = grain.MapDataset.source(source).shuffle(seed=seed).repeat(2)
+    # Batched after to_iter_dataset. Batched before it, the position would count batches.
+    return iter(records.to_iter_dataset().batch(batch_size))
+
+
+dataset_iterator = make_dataset_iterator()
+for ids in first_orders:
+    assert next(dataset_iterator)["id"].tolist() == ids
+saved_dataset = {"position": dataset_iterator.get_state(), "contract": contract}
+
+
+def answer_of(function, *arguments):
+    """The name of the exception that a call raises, or "accepted"."""
+    try:
+        function(*arguments)
+    except Exception as error:
+        return type(error).__name__
+    return "accepted"
+
+
+def attempt_seek(seek, seed=SEED, source=None):
+    """What `seek` answers for a fresh Dataset iterator, and where it leaves that iterator."""
+    fresh = make_dataset_iterator(seed, source=source)
+    answer = answer_of(seek, fresh, saved_dataset, data_contract(seed, source=source))
+    records = fresh.get_state()["next_index"]
+    return {"answer": answer, "records": records, "next_ids": next(fresh)["id"].tolist()}
+
+
+# %% A torn save id="torn-save" role="build"
+# The contract is right and both halves are whole, but they are from two different boundaries.
+torn_path = Path(tempfile.mkdtemp(dir=root)) / "torn"
+lagging_iterator = iter(make_loader())
+next(lagging_iterator)
+save_boundary(torn_path, payload | {"reader": pack_bytes(lagging_iterator.get_state())})
+
+# What a reader of another batch size delivers at the saved position.
+other_contract = data_contract(batch_size=OTHER_BATCH_SIZE)
+other_ids = peek_ids(unpack_bytes(payload["reader"]), other_contract)
+
+
+def attempt_resume(resume, path, batch_size, promised):
+    """What `resume` gives: an exception's name, or the restored step and the next two batches."""
+    try:
+        state, reader = resume(path, batch_size, promised)
+    except Exception as error:
+        return {"answer": type(error).__name__}
+    next_ids = [batch["id"].tolist() for batch in itertools.islice(reader, 2)]
+    return {"answer": "accepted", "step": int(state["step"]), "next_ids": next_ids}
+
+
+# %% The reader begins again id="reader-restarted" role="experiment"
+_, restarted_losses, restarted_orders = consume(restored, iter(make_loader()), 1)
+assert restarted_orders[0] == all_orders[0]
+print("Reader restarted:", restarted_orders[0], "loss", restarted_losses[0])
+
+# %% Only the reader is restored id="reader-restored" role="experiment"
+lone_reader = make_reader(contract, unpack_bytes(payload["reader"]))
+_, lone_losses, lone_orders = consume(initial_state(), lone_reader, 1)
+assert lone_orders[0] == promised_ids
+print("Only reader restored:", lone_orders[0], "loss", lone_losses[0])
+
+# %% Every boundary, each in a fresh process id="fresh-processes" role="experiment"
+LONG_BOUNDARY = 7  # of the 20 updates that 40 records give, in batches of 4
+CHILD = """
+import json, sys, cloudpickle
+function, jobs = cloudpickle.load(sys.stdin.buffer)
+print(json.dumps([function(*job) for job in jobs]))
+"""
+
+
+def long_contract():
+    """The contract of the longer run."""
+    return data_contract(batch_size=4, source=TutorialSource(40))
+
+
+def resume_report(path, make_contract):
+    """Restore a boundary, run to the end of the data, and report in plain numbers and text."""
+    state, reader = restore_boundary(path, make_contract())
+    start = int(state["step"])
+    state, losses, orders = consume(state, reader, None)
+    return {
+        "pid": os.getpid(),
+        "start": start,
+        "losses": losses,
+        "orders": orders,
+        "digest": tree_digest(state),
+    }
+
+
+def in_fresh_process(jobs):
+    """A `resume_report` of each job, made in one new Python process.
+
+    The process is sent code and paths. It shares no live object with this one.
+    """
+    finished = subprocess.run(
+        [sys.executable, "-c", CHILD],
+        input=cloudpickle.dumps((resume_report, jobs)),
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    if finished.returncode:
+        raise RuntimeError(finished.stderr.decode(errors="replace")[-2000:])
+    return json.loads(finished.stdout.splitlines()[-1])
+
+
+long_reader = make_reader(long_contract())
+long_state, _, _ = consume(initial_state(), long_reader, LONG_BOUNDARY)
+folder = Path(tempfile.mkdtemp(dir=root))
+long_path = folder / f"long_step_{LONG_BOUNDARY}"
+save_boundary(long_path, pack_boundary(long_state, long_reader, long_contract()))
+long_final, long_losses, long_orders = consume(long_state, long_reader, None)
+
+fresh_steps, long_equal = [], 0
+if FRESH_PROCESSES:
+    walking, walker = initial_state(), iter(make_loader())
+    jobs = []  # one list for each process
+    for completed in range(len(all_losses) + 1):  # before the first update … after the last
+        path = folder / f"completed_step_{completed}"
+        save_boundary(path, pack_boundary(walking, walker, contract))
+        jobs.append([(path, data_contract)])
+        walking, _, _ = consume(walking, walker, 1)
+    jobs[-1].append((long_path, long_contract))  # this process has no update left in the short run
+    with ThreadPoolExecutor(2) as pool:  # two at a time: each one imports all libraries anew
+        reports = list(pool.map(in_fresh_process, jobs))
+    long_report = reports[-1].pop()
+    for completed, (report,) in enumerate(reports):
+        assert report["pid"] != os.getpid()
+        assert report["start"] == completed
+        assert report["orders"] == all_orders[completed:]
+        assert report["losses"] == all_losses[completed:]
+        assert report["digest"] == tree_digest(expected_state)
+        fresh_steps.append(completed)
+    assert len({report["pid"] for (report,) in reports}) == len(reports)
+    assert long_report["orders"] == long_orders
+    assert long_report["digest"] == tree_digest(long_final)
+    pairs = zip(long_report["losses"], long_losses, strict=True)
+    long_equal = sum(found == wanted for found, wanted in pairs)
+    assert long_equal == len(long_losses)
+print("Fresh processes, bit-equal from steps:", fresh_steps)
+print("Longer run, bit-equal resumed updates:", long_equal)
+
+# %% Sixteen partial restores id="sixteen" role="experiment"
+PARTS = ("model", "moments", "key", "cursor")
+LEAVES = {"model": "params", "moments": "optimizer", "key": "key_data"}
+long_payload = read_boundary(long_path)
+
+
+def per_cent(losses, wanted):
+    """How far each loss is from the wanted one, in per cent of it."""
+    return [100 * (loss / right - 1) for loss, right in zip(losses, wanted, strict=True)]
+
+
+def resume_without(lost):
+    """Resume the longer run with the parts in `lost` as they are at the start of a run."""
+    state, fresh = dict(long_payload["training"]), initial_state()
+    for part in lost:
+        if part in LEAVES:
+            state[LEAVES[part]] = fresh[LEAVES[part]]
+    place = None if "cursor" in lost else unpack_bytes(long_payload["reader"])
+    _, losses, orders = consume(state, make_reader(long_contract(), place), len(long_losses))
+    return {
+        "right_ids": orders[0] == long_orders[0],
+        "losses": losses,
+        "off": per_cent(losses, long_losses),
+        "same_bits": [loss == right for loss, right in zip(losses, long_losses, strict=True)],
+    }
+
+
+subsets = [lost for size in range(5) for lost in itertools.combinations(PARTS, size)]
+table = {lost: resume_without(lost) for lost in subsets}
+
+assert all(table[()]["same_bits"])
+for lost, row in table.items():
+    kept_moments = tuple(part for part in lost if part != "moments")
+    assert row["losses"][0] == table[kept_moments]["losses"][0]  # Adam moves after the loss
+    assert row["right_ids"] or "cursor" in lost
+
+faults = [row for lost, row in table.items() if lost]
+found_by = {
+    "next IDs": sum(not row["right_ids"] for row in faults),
+    "first loss within 10 %": sum(abs(row["off"][0]) > 10 for row in faults),
+    "first loss": sum(not row["same_bits"][0] for row in faults),
+    "two losses": sum(not all(row["same_bits"][:2]) for row in faults),
+}
+print("Faults found of 15:", ", ".join(f"{check} {count}" for check, count in found_by.items()))
+
+# %% What each omission looks like id="sixteen-figure" role="figure"
+import matplotlib.pyplot as plt
+
+# Shades: 0 the same bits, 1 within 10 %, 2 further off. Rows: restores; columns: updates.
+shades = np.array(
+    [
+        np.where(row["same_bits"], 0, np.where(np.abs(row["off"]) <= 10, 1, 2))
+        for row in table.values()
+    ]
+)
+figure, axes = plt.subplots(figsize=(8.8, 5.6), layout="constrained", facecolor="white")
+axes.imshow(shades, cmap="Greys", vmin=0, vmax=2.6, aspect="auto")
+updates = range(LONG_BOUNDARY + 1, LONG_BOUNDARY + 1 + len(long_losses))
+axes.set_xticks(range(len(long_losses)), updates)
+axes.set_yticks(range(len(table)), [" + ".join(lost) or "nothing" for lost in table])
+axes.set(xlabel="update", ylabel="lost in the restore")
+for number, row in enumerate(table.values()):
+    axes.axhline(number - 0.5, color="black", linewidth=0.4)
+    ids = "right IDs" if row["right_ids"] else "wrong IDs"
+    note = f"{ids}, first loss {row['off'][0]:+.1f} %"
+    axes.text(len(long_losses) - 0.3, number, note, va="center", fontsize=8)
+axes.set_title("white: the same bits, light: within 10 %, dark: further off", fontsize=10)
+
+# %% Five changed inputs, three gates id="changed-inputs" role="experiment"
+changed_inputs = {
+    "seed": {"seed": OTHER_SEED},
+    "longer": {"source": TutorialSource(COUNT + 8)},
+    "edited": {"source": EditedSource()},
+    "reversed": {"source": ReversedSource()},
+    "batch size": {"batch_size": OTHER_BATCH_SIZE},
+}
+answers = {"DataLoader": {}, "Dataset API": {}, "contract": {}}
+silent_ids = {}  # what comes next where nobody objects
+for name, change in changed_inputs.items():
+    loader_iterator = iter(loader_over(**{"source": TutorialSource()} | change))
+    moved_iterator = make_dataset_iterator(**change)
+    answers["DataLoader"][name] = answer_of(
+        loader_iterator.set_state, unpack_bytes(payload["reader"])
+    )
+    answers["Dataset API"][name] = answer_of(moved_iterator.set_state, saved_dataset["position"])
+    answers["contract"][name] = answer_of(
+        validate_contract, payload["contract"], data_contract(**change)
+    )
+    silent_ids[name] = next(moved_iterator)["id"].tolist()
+refused = {
+    gate: sum(answer != "accepted" for answer in given.values()) for gate, given in answers.items()
+}
+assert refused["contract"] == len(changed_inputs)
+assert answer_of(validate_contract, payload["contract"], data_contract()) == "accepted"
+print("Refused of 5 changed inputs:", ", ".join(f"{gate} {n}" for gate, n in refused.items()))
+
+# %% Another program for the same update id="compiled" role="experiment"
+_, compiled_losses, _ = consume(initial_state(), iter(make_loader()), None, jax.jit(step))
+compiled_off = max(map(abs, per_cent(compiled_losses, all_losses)))
+assert compiled_off < 0.1
+
+# %% Make it yours: stop after one batch id="make-it-yours" role="exercise"
+early_path = Path(tempfile.mkdtemp(dir=root)) / "after_one_batch"  # new when the cell runs again
+early_iterator = iter(make_loader())
+early_state = consume(initial_state(), early_iterator, 1)[0]  # SOLUTION: after one batch
+# BEGIN SOLUTION: save this boundary at `early_path`
+save_boundary(early_path, pack_boundary(early_state, early_iterator, data_contract()))
+# END SOLUTION
+# BEGIN SOLUTION: restore it as `early_restored` and `early_reader`, objects of their own
+early_restored, early_reader = restore_boundary(early_path, data_contract())
+# END SOLUTION
+# BEGIN SOLUTION: run to the end of the data: `early_final`, `early_losses`, `early_orders`
+early_final, early_losses, early_orders = consume(early_restored, early_reader, None)
+# END SOLUTION
+# BEGIN REFERENCE: tells which comparison is made
+assert early_orders == all_orders[1:]
+assert early_losses == all_losses[1:]
+same_tree(early_final, expected_state)
+# END REFERENCE
+
+
+# %% Transfer: a position that knows its data id="refuse-other-data" role="exercise"
+def seek(iterator, saved, contract):
+    """Move a fresh Dataset API iterator to a saved position, or refuse.
+
+    `saved` holds "position", for `iterator.set_state`, and "contract", a dictionary as
+    `data_contract` makes it. `contract` is that of the data behind `iterator`. If the two
+    contracts differ, raise ValueError and leave the iterator where it is.
+    """
+    # BEGIN SOLUTION: refuse, or move
+    names = saved["contract"].keys() | contract.keys()
+    changed = [name for name in names if saved["contract"].get(name) != contract.get(name)]
+    if changed:
+        raise ValueError(f"the position belongs to other data: {', '.join(sorted(changed))}")
+    iterator.set_state(saved["position"])
+    # END SOLUTION
+
+
+# %% Challenge: refuse the batch size, then check the IDs id="refuse-batch-size" role="exercise"
+def checked_resume(path, batch_size, promised):
+    """(state, reader) of a saved boundary, for a run that was promised the IDs of its next batch.
+
+    Raise ValueError if the boundary was saved with another batch size, or if the next batch would
+    not hold the IDs `promised`. The reader that is returned has delivered nothing yet.
+    """
+    # BEGIN SOLUTION: two reasons to refuse, and nothing consumed
+    expected = data_contract(batch_size=batch_size)
+    state, reader = restore_boundary(path, expected)
+    next_ids = peek_ids(reader.get_state(), expected)
+    if next_ids != promised:
+        raise ValueError(f"the next IDs are {next_ids}, but {promised} were promised")
+    return state, reader
+    # END SOLUTION
+
+
+# %% Done id="done" role="build"
+print("PASS: recovery-04")
