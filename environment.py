@@ -8,8 +8,6 @@ Nothing but the standard library is imported, and the syntax is that of Python 3
 Python is to read one sentence about that, not a traceback.
 """
 
-# ruff: noqa: S603 - the commands are lists made here, and no shell reads them
-
 from __future__ import annotations
 
 import contextlib
@@ -27,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 ROOT = Path(__file__).resolve().parent
 WINDOWS = os.name == "nt"
@@ -39,7 +37,10 @@ BANNER = (
     "# Every version with the hashes of its files, for Python 3.11 to 3.14 on Linux, macOS and Windows.\n"
 )
 LARGEST_LOCK = 300_000
-SIZE = "about 500 MB"
+# What environments hold, lower-cased: a left-over of one is recognized even where its pyvenv.cfg is gone.
+PARTS = {"bin", "scripts", "include", "lib", "lib64", "share", "etc", "man", "pyvenv.cfg", STAMP, f".{STAMP}.new"}
+PARTS |= {".gitignore", ".lock", "cachedir.tag"}
+SIZE = "about 350 MB"
 PATIENCE = 30 * 60  # seconds to wait for another process that makes the environment; a slow download needs minutes
 
 USAGE = """\
@@ -127,11 +128,12 @@ def wanted(root: Path, development: bool) -> Wanted:
 
 
 def digest(path: Path) -> str:
-    """SHA-256 of a lock. Line ends do not count: a checkout may have changed them."""
+    """SHA-256 of what a lock asks for. Comments and line ends do not count: a checkout may have changed the latter."""
     try:
-        return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         raise TroubleError(f"{path.name} is missing. Restore it, for instance with `git checkout -- {path.name}`.") from None
+    return hashlib.sha256("\n".join(line for line in lines if not line.startswith("#")).encode()).hexdigest()
 
 
 def read_stamp(folder: Path) -> dict[str, Any] | None:
@@ -149,7 +151,7 @@ def read_stamp(folder: Path) -> dict[str, Any] | None:
 def due(stamp: Mapping[str, Any] | None, want: Wanted) -> tuple[str, str]:
     """What has to be done, and why: ``nothing``, ``add`` (the development tools), or ``make`` (all of it)."""
     if stamp is None:
-        return "make", "it is missing, was not finished, or its Python is gone"
+        return "make", "it was not finished, or its Python is gone"
     if stamp.get("folder") != want.folder:
         return "make", "its folder has been moved"
     if want.python is not None and stamp.get("python") != want.python:
@@ -170,39 +172,47 @@ def prepare(root: Path, development: bool = False) -> None:
     folder = Path(want.folder)
     if due(read_stamp(folder), want)[0] == "nothing":
         return
-    with alone(root / ".cache" / "environment.lock"), killable():
-        # Whoever held the lock may have done the work meanwhile.
-        task, reason = due(read_stamp(folder), want)
-        if task == "nothing":
-            return
-        try:
-            make(root, want, task, reason)
-        except OSError as error:
-            remedy = "Close the programs that use it (JupyterLab, an editor), then repeat the command."
-            raise TroubleError(f"{folder.name} cannot be written: {error}. {remedy}") from None
+    try:
+        with alone(root / ".cache" / "environment.lock") as note, killable():
+            # Whoever held the lock may have done the work meanwhile.
+            task, reason = due(read_stamp(folder), want)
+            if task != "nothing":
+                make(root, want, task, reason, note)
+    except OSError as error:
+        remedy = "Close the programs that use it (JupyterLab, an editor) and see that you may write there, then repeat the command."
+        raise TroubleError(f"{folder.name} cannot be written: {error}. {remedy}") from None
 
 
-def make(root: Path, want: Wanted, task: str, reason: str) -> None:
-    """Make the environment, or add the development tools to it, and write the stamp as the last thing."""
+def make(root: Path, want: Wanted, task: str, reason: str, note: Callable[[int], None]) -> None:
+    """Make the environment, or add the development tools to it, and write the stamp as the last thing.
+
+    Args:
+        root: the repository.
+        want: what it has to be made of.
+        task: ``make`` or ``add``.
+        reason: why, for the message.
+        note: told the number of each process that is started for it.
+    """
     begun, folder, uv = time.monotonic(), Path(want.folder), find_uv(root)
     tool = "uv" if uv else "pip"
+    if task == "add" and not uv and not answers([str(interpreter(folder)), "-m", "pip", "--version"]):
+        task, reason = "make", "uv made it, and is not found now"
     if task == "make":
         if not uv and want.python is None:
             raise TroubleError(no_python(sys.version_info[:2]))
-        say(f"making {folder.name} ({reason})")
+        say(f"making {folder.name} ({reason})" if os.path.lexists(folder) else f"making {folder.name}")
         clear(folder)
-        carry_out(root, create_command(folder, uv, want.python), "creating the environment", uv)
+        carry_out(root, create_command(folder, uv, want.python), "creating the environment", uv, note)
         locks = [RUNTIME, DEVELOPMENT] if want.development else [RUNTIME]
         say(f"installing about {count(root, locks)} packages with {tool}; the first time this downloads {SIZE} and takes minutes")
     else:
         locks = [DEVELOPMENT]
         say(f"adding the development tools with {tool} ({reason}). This takes less than a minute")
         (folder / STAMP).unlink()
-    carry_out(root, install_command(folder, uv, locks), "installing the packages", uv)
-    python = subprocess.run(
-        [str(interpreter(folder)), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
-        stdout=subprocess.PIPE, check=True, env=clean(os.environ), stdin=subprocess.DEVNULL,
-    ).stdout.decode().strip()  # fmt: skip
+    carry_out(root, install_command(folder, uv, locks), "installing the packages", uv, note)
+    python = answers([str(interpreter(folder)), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
+    if not python:
+        raise TroubleError(f"{interpreter(folder)} does not run. Delete {folder.name}, then repeat the command.")
     stamp = {"format": 1, "folder": want.folder, "python": python, "runtime": want.runtime, "development": want.development}
     beside = folder / f".{STAMP}.new"
     beside.write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
@@ -235,14 +245,21 @@ def find_uv(root: Path) -> str | None:
     found = shutil.which("uv")
     if not found or str(Path(found).absolute()).startswith(str(root / ".venv") + os.sep):
         return None
+    # Version managers put a placeholder on the path for every command that any of their Pythons has.
+    return found if answers([found, "--version"]) else None
+
+
+def answers(command: Sequence[str]) -> str:
+    """What a short command prints; empty if it fails."""
+    env = clean(os.environ)
     try:
-        done = subprocess.run([found, "--version"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False)
+        done = subprocess.run(list(command), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False, env=env)
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    return found if done.returncode == 0 else None
+        return ""
+    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
 
 
-def carry_out(root: Path, command: Sequence[str], what: str, uv: str | None) -> None:
+def carry_out(root: Path, command: Sequence[str], what: str, uv: str | None, note: Callable[[int], None]) -> None:
     """Run a step of the installation quietly; if it fails, show what it printed and say what to do."""
     env = clean(os.environ)
     env.setdefault("UV_PYTHON_DOWNLOADS", "never")
@@ -250,6 +267,7 @@ def carry_out(root: Path, command: Sequence[str], what: str, uv: str | None) -> 
         list(command), cwd=root, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
+        note(child.pid)
         output, _ = child.communicate()
     except BaseException:
         child.kill()
@@ -266,10 +284,14 @@ def advice(output: str, uv: str | None) -> str:
         return "This Python has no venv module: install it (on Debian and Ubuntu the package python3-venv), or install uv."
     if re.search(r"No space left|disk full", output, re.IGNORECASE):
         return "Free about 2 GB of disk space, then repeat the command."
-    if re.search(r"hash", output, re.IGNORECASE):
+    if re.search(r"versions pinned|parse requirement|Invalid requirement|Unexpected character", output, re.IGNORECASE):
+        return f"{RUNTIME} or {DEVELOPMENT} is damaged: restore it, for instance with `git checkout -- requirements-*.txt`."
+    if re.search(r"hash(es)? mismatch|do not match the hashes", output, re.IGNORECASE):
         return (
             "A file is not the one that was locked: empty the installer's cache (`uv cache clean`, `pip cache purge`) and repeat."
         )
+    if re.search(r"certificate", output, re.IGNORECASE):
+        return "Your network uses certificates of its own: name their file in SSL_CERT_FILE and PIP_CERT, then repeat the command."
     if re.search(r"No interpreter found", output):
         return no_python(sys.version_info[:2])
     if re.search(r"no usable wheels|no wheels|No matching distribution|Wheels are required", output):
@@ -299,21 +321,22 @@ def span() -> str:
 
 def count(root: Path, locks: Sequence[str]) -> int:
     """About how many packages the locks name: those for other platforms are among them."""
-    return len({pin.name for name in locks for pin in pins((root / name).read_text(encoding="utf-8"))})
+    return len({pin.name for name in locks for pin in pins((root / name).read_text(encoding="utf-8", errors="replace"))})
 
 
 def clear(folder: Path) -> None:
     """Empty the folder of an environment; it may be a link to another disk.
 
-    Anything else that is called `.venv` is left alone. The stamp goes first and the file that makes it an environment
-    last, so that an interruption leaves something that is made again.
+    Anything else that is called `.venv` is left alone: what holds something that no environment has. The stamp goes
+    first, so that an interruption leaves something that is made again.
     """
     if not os.path.lexists(folder):
         return
     if not folder.is_dir():
         raise TroubleError(f"{folder} is in the way: it is not a folder. Move it elsewhere, then repeat the command.")
-    entries = sorted(folder.iterdir(), key=lambda entry: {STAMP: 0, "pyvenv.cfg": 2}.get(entry.name, 1))
-    if entries and not any(entry.name == "pyvenv.cfg" for entry in entries):
+    entries = sorted(folder.iterdir(), key=lambda entry: entry.name != STAMP)
+    names = {entry.name.lower() for entry in entries}
+    if "pyvenv.cfg" not in names and not names <= PARTS:
         raise TroubleError(f"{folder} is in the way: it is not a virtual environment. Move it elsewhere, then repeat the command.")
     for entry in entries:
         if entry.is_dir() and not entry.is_symlink():
@@ -326,21 +349,16 @@ def clear(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def alone(path: Path, patience: float = PATIENCE, pause: float = 0.2) -> Iterator[None]:
-    """Hold a lock file: created by one process only, naming it. That of a dead process is taken over."""
+def alone(path: Path, patience: float = PATIENCE, pause: float = 0.2) -> Iterator[Callable[[int], None]]:
+    """Hold a lock file: created by one process only, and naming it. That of a dead process is taken over.
+
+    Yields:
+        a function that adds a child to the lock: a child may outlive a parent that was killed, and while it does, it
+        still writes to the environment.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    mine, told, end = f"{os.getpid()} {socket.gethostname()}\n", False, time.monotonic() + patience
-    while True:
-        try:
-            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-        except OSError as error:
-            # Windows says "permission denied" while the file of another process is being deleted.
-            if not isinstance(error, (FileExistsError, PermissionError)):
-                raise
-        else:
-            os.write(descriptor, mine.encode())
-            os.close(descriptor)
-            break
+    mine, told, end = f"{socket.gethostname()} {os.getpid()}", False, time.monotonic() + patience
+    while not created(path, mine):
         holder = holds(path)
         if holder is not None and stale(holder):
             take_away(path, holder)
@@ -352,11 +370,35 @@ def alone(path: Path, patience: float = PATIENCE, pause: float = 0.2) -> Iterato
             remedy = f"If there is none, delete {path} and repeat the command."
             raise TroubleError(f"waited {patience / 60:.0f} minutes for another process. {remedy}")
         time.sleep(pause)
+
+    def note(child: int) -> None:
+        path.write_text(f"{mine} {child}\n", encoding="utf-8")
+
     try:
-        yield
+        yield note
     finally:
-        if holds(path) == mine:
+        if (holds(path) or "").split()[:2] == mine.split():
             path.unlink()
+
+
+def created(path: Path, text: str) -> bool:
+    """Whether this process created the lock file; False if there is one already."""
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    except FileExistsError:
+        return False
+    except PermissionError:
+        if WINDOWS:  # while the file of another process is being deleted
+            return False
+        raise
+    try:
+        os.write(descriptor, f"{text}\n".encode())
+    except OSError:  # no space: an empty lock would make everybody wait
+        path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+    return True
 
 
 def holds(path: Path) -> str | None:
@@ -368,11 +410,11 @@ def holds(path: Path) -> str | None:
 
 
 def stale(holder: str) -> bool:
-    """Whether the process that a lock names is dead. One on another machine, which cannot be seen, counts as alive."""
-    number, _, host = holder.strip().partition(" ")
-    if not number.isdigit() or not host:
+    """Whether all processes that a lock names are dead. Those of another machine, which cannot be seen, count as alive."""
+    host, *numbers = holder.split() or [""]
+    if not numbers or not all(number.isdigit() for number in numbers):
         return False  # created this moment and not written yet, or not ours: patience decides
-    return host == socket.gethostname() and (int(number) == os.getpid() or not lives(int(number)))
+    return host == socket.gethostname() and not any(int(one) != os.getpid() and lives(int(one)) for one in numbers)
 
 
 def take_away(path: Path, holder: str) -> None:
@@ -518,7 +560,7 @@ def lint(root: Path) -> int:
     checks = {
         "ruff check": ["ruff", "check", "."],
         "ruff format --check": ["ruff", "format", "--check", "."],
-        "mypy": ["mypy", *typed(root)],
+        "mypy": ["mypy"],
     }
     failed: list[str] = []
     for name, arguments in checks.items():
@@ -528,11 +570,6 @@ def lint(root: Path) -> int:
         failed += [name] if code else []
     say(f"lint: {', '.join(failed)} failed" if failed else "lint: all fine")
     return 1 if failed else 0
-
-
-def typed(root: Path) -> list[str]:
-    """What mypy checks: this module and the packages there are."""
-    return ["environment.py", *sorted(path.parent.name for path in root.glob("*/__init__.py") if path.parent.name != "tests")]
 
 
 def lock(root: Path, options: Sequence[str]) -> int:
