@@ -23,7 +23,7 @@ check: ## check your own work on one lesson: LESSON=recovery-01, FILE=mine.ipynb
 	@$(RUN) graders check $(if $(LESSON),"$$LESSON") $(if $(FILE),"$$FILE") $(ARGS)
 
 lab: ## open JupyterLab in exercises/; ARGS=--no-browser where there is no browser
-	@$(RUN) jupyterlab --notebook-dir=exercises --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(ARGS)
+	@$(RUN) jupyterlab --ServerApp.root_dir=. --ServerApp.preferred_dir=exercises --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(ARGS)
 
 reset: ## bring back the original exercise of a lesson, after a backup of yours: LESSON=recovery-01
 	@$(RUN) publish reset $(if $(LESSON),"$$LESSON") $(ARGS)

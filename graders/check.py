@@ -219,4 +219,5 @@ def _events(program: Program, trace: Trace) -> tuple[str, ...]:
             notices.append(f"{place} ran longer than its limit")
         if cell.cut:
             notices.append(f"{place} printed more than is kept; the rest was cut")
+    notices += [f"{exercise} was answered in another cell than its own" for exercise in sorted(trace.late)]
     return tuple(notices)

@@ -4,7 +4,7 @@ The order in which a verdict comes about, for one exercise:
 
 1. its probes agree with what is expected, under every parameter it was run with        -> PASS
 2. its cell, or the kernel in it, ran out of time                                        -> TIMEOUT
-3. the kernel ended before the probes could be taken                                     -> FAIL (died, not-run)
+3. the kernel ended before the probes could be taken                                     -> FAIL (died)
 4. blanks of the scaffold are untouched, or there is no answer at all                    -> UNSOLVED
 5. the observations match those of a named mistake                                       -> FAIL, with its advice
 6. the first probe that differs says how                                                 -> FAIL
@@ -182,8 +182,9 @@ def _not_observed(exercise: Exercise, program: Program, trace: Trace) -> tuple[V
         return Verdict.TIMEOUT, Reason.TIMEOUT, text if mine else f"not run: {text}"
     if lost.how == "tampered":
         return Verdict.FAIL, Reason.TAMPERED, f"{unreadable} It was {_place(program, step)}"
-    text = f"the kernel exited in {_place(program, step)}: does it call exit, or need more memory than there is?"
-    return Verdict.FAIL, Reason.DIED if mine else Reason.NOT_RUN, text if mine else f"not run: {text}"
+    how = f" ({lost.exit})" if lost.exit else ""
+    text = f"the kernel exited{how} in {_place(program, step)}: does it call exit, or need more memory than there is?"
+    return Verdict.FAIL, Reason.DIED, text if mine else f"not run: {text}"
 
 
 def _unsolved(exercise: Exercise, original: Scaffold, program: Program) -> str:

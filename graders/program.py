@@ -40,6 +40,7 @@ class Program:
         answers: exercise id -> the learner's code for it, for recognising what is untouched.
         missing: exercises that have no cell of their own, with what to say about it.
         notices: what was restored or is odd.
+        unchanged: exercises whose own cell is still the scaffold's.
     """
 
     steps: tuple[Step, ...]
@@ -47,6 +48,7 @@ class Program:
     answers: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    unchanged: frozenset[str] = frozenset()
 
     def until(self, step: int) -> Program:
         """The program up to a step, without it."""
@@ -117,7 +119,8 @@ def of_submission(lesson: Lesson, submission: Submission) -> Program:
     }
     # Such a cell may only have lost its name; the names that it assigns decide then, and are looked at in the end.
     observed |= dict.fromkeys(missing, len(steps) - 1)
-    return Program(tuple(steps), observed, answers, missing, tuple(notices))
+    unchanged = frozenset(name for name, code in answers.items() if same_code(code, lesson.scaffolds[name].source))
+    return Program(tuple(steps), observed, answers, missing, tuple(notices), unchanged)
 
 
 @dataclass(frozen=True)

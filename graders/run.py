@@ -10,6 +10,7 @@ import ast
 import asyncio
 import json
 import secrets
+import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -101,10 +102,12 @@ class Loss:
     Attributes:
         step: in which step, or in the probes after it.
         how: ``timeout`` (it had to be killed), ``died`` or ``tampered`` (its answers could not be read any more).
+        exit: how the process ended, for instance ``status 0`` or ``SIGSEGV``; empty if that is not known.
     """
 
     step: int
     how: str
+    exit: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ class Trace:
         cells: one outcome a step, all of them.
         observations: exercise id -> expression -> value; an exercise that was not reached is absent.
         tampered: exercises whose probes gave no answer that could be read.
+        late: exercises whose names appeared only in a later cell than their own.
         names: exercise id -> public names of the namespace, where a probe met an undefined one.
         facts: fact id -> value.
         figures: cell id -> files.
@@ -132,6 +136,7 @@ class Trace:
     figures: Mapping[str, FigureFiles] = field(default_factory=dict)
     seconds: float = 0.0
     lost: Loss | None = None
+    late: frozenset[str] = frozenset()
 
 
 Wanted = Callable[[Plan, list[Trace]], bool]
@@ -210,6 +215,7 @@ class _Session:
     ) -> None:
         self.manager, self.client, self.folder, self.deadline, self.cell_seconds = manager, client, folder, deadline, cell
         self.lost = ""
+        self.exit: int | None = None
         self.used = 0
 
     async def install(self) -> None:
@@ -219,8 +225,10 @@ class _Session:
             "_m = _t.ModuleType('graders_probe')\n"
             f"exec(compile({_PROBE!r}, '<probe>', 'exec'), _m.__dict__)\n"
             "_s.modules['graders_probe'] = _m\n"
+            # quit() in a notebook is a habit from the console; it must not take the other runs along.
+            "get_ipython().ask_exit = lambda: print('quit() has no effect here')\n"
         )
-        await self._ask("None", code=f"exec({code!r}, {{}})", seconds=60)
+        await self._ask("None", code=f"exec({code!r}, {{'get_ipython': get_ipython}})", seconds=60)
 
     async def reset(self) -> bool:
         """Empty the namespace and the working directory. False if the kernel does not answer as it should."""
@@ -259,9 +267,36 @@ class _Session:
             if plan.figures and not self.lost and step.origin == "given":
                 figures |= await self._figures(step.id)
             if self.lost:
-                loss = Loss(index, self.lost)
+                loss = Loss(index, self.lost, self._exit_text())
+        late = await self._look_again(program, plan, observations)
         seconds = round(time.monotonic() - began, 3)
-        return Trace(plan, tuple(outcomes), observations, frozenset(tampered), names, facts, figures, seconds, loss)
+        return Trace(
+            plan, tuple(outcomes), observations, frozenset(tampered), names, facts, figures, seconds, loss, frozenset(late)
+        )
+
+    async def _look_again(self, program: Program, plan: Plan, observations: dict[str, dict[str, Value]]) -> frozenset[str]:
+        """Take probes once more at the end where an exercise's own cell left them open. Returns which were answered then.
+
+        Somebody may have answered in a cell of their own; the names decide, not the place.
+        """
+        late: set[str] = set()
+        for exercise, seen in list(observations.items()):
+            reached_last = program.observed_after[exercise] == len(program.steps) - 1
+            if self.lost or reached_last or not (exercise in program.unchanged or _open(seen)):
+                continue
+            again = await self._observe(plan.probes[exercise])
+            if again is not None and again[0] != seen and not _open(again[0]):
+                observations[exercise] = again[0]
+                late.add(exercise)
+        return frozenset(late)
+
+    def _exit_text(self) -> str:
+        if self.exit is None:
+            return ""
+        try:
+            return f"status {self.exit}" if self.exit >= 0 else signal.Signals(-self.exit).name
+        except ValueError:
+            return f"signal {-self.exit}"
 
     async def _cell(self, index: int, source: str) -> CellOutcome:
         seconds = min(self.cell_seconds, self.deadline - time.monotonic())
@@ -300,6 +335,8 @@ class _Session:
         if done and error is None:
             return status
         # A kernel that does not answer, or whose answers cannot be read, is of no more use.
+        process = getattr(self.manager.provisioner, "process", None)
+        self.exit = process.poll() if process is not None else None
         self.lost = status if status == "timeout" else "died" if isinstance(error, DeadKernelError) else "tampered"
         await self.manager.shutdown_kernel(now=True)
         return self.lost
@@ -366,6 +403,11 @@ class _Session:
                 continue
             if message["parent_header"].get("msg_id") == request:
                 return message
+
+
+def _open(seen: Mapping[str, Value]) -> bool:
+    """Whether a name is not there yet, or still the placeholder of the scaffold."""
+    return any(value.kind == "ellipsis" or value.type == "NameError" for value in seen.values())
 
 
 def _cut(text: str) -> str:

@@ -64,9 +64,10 @@ def test_jupyterlab_opens_the_exercises(root, tmp_path):
                 except OSError:
                     assert server.poll() is None, (tmp_path / "log").read_text()
                     time.sleep(0.2)
-            names = {one["name"] for one in json.loads(get("api/contents"))["content"]}
+            names = {one["name"] for one in json.loads(get("api/contents/exercises"))["content"]}
             assert {"recovery-01.ipynb", "recovery-01.py"} <= names
             page = get("lab")
+            assert '"preferredPath": "exercises"' in page
             assert '"newsUrl": null' in page or "newsUrl" not in page
         finally:
             server.send_signal(signal.SIGTERM)

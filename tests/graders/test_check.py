@@ -59,6 +59,18 @@ def test_a_helper_in_an_additional_cell_is_there_in_every_run(tiny, hand_in, ver
     assert found["double"].verdict is Verdict.PASS
 
 
+def test_answers_in_another_cell_than_their_own_count(tiny, hand_in, verdicts):
+    answers = reference_answers(tiny)
+    found = verdicts(hand_in(tiny, {"double": "pass"}, more=[("function", answers["double"]), ("done", answers["function"])]))
+    assert [one.verdict for one in found.values()] == [Verdict.PASS, Verdict.PASS], found
+    assert "double was answered in another cell than its own" in verdicts.all.notices
+
+
+def test_quit_has_no_effect(tiny, hand_in, verdicts):
+    answers = {name: f"{code}\nquit()" for name, code in reference_answers(tiny).items()}
+    assert [one.verdict for one in verdicts(hand_in(tiny, answers)).values()] == [Verdict.PASS, Verdict.PASS]
+
+
 def test_printing_pass_is_no_answer(tiny, hand_in, verdicts):
     found = verdicts(
         hand_in(tiny, dict.fromkeys(("double", "function"), "print('PASS: tiny-01')\nprint('PASS      tiny-01/double')"))
@@ -112,7 +124,8 @@ def test_time_death_and_unreadable_files(tiny, hand_in, verdicts, tmp_path):
     loop = verdicts(hand_in(tiny, {"double": "while True: pass", "function": RIGHT_FUNCTION}), cell_seconds=5)
     assert (loop["double"].verdict, loop["function"].verdict) == (Verdict.TIMEOUT, Verdict.PASS)
     dead = verdicts(hand_in(tiny, {"double": "import os; os._exit(0)", "function": RIGHT_FUNCTION}))
-    assert (dead["double"].reason, dead["function"].reason) == (Reason.DIED, Reason.NOT_RUN)
+    assert (dead["double"].reason, dead["function"].reason) == (Reason.DIED, Reason.DIED)
+    assert dead["function"].message.startswith("not run: the kernel exited (status 0) in cell 5")
     path = tmp_path / "tiny-01.ipynb"
     path.write_text("<html>")
     assert {one.reason for one in verdicts(path).values()} == {Reason.UNREADABLE}

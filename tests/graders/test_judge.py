@@ -123,7 +123,7 @@ def test_time_death_and_tampering_each_have_their_own_words(verdict):
     died = verdict(Judged(trace(None, cells=(CellOutcome(0, "ok"), CellOutcome(1, "died")), lost=Loss(1, "died")), RIGHT))
     assert (died.verdict, died.reason) == (Verdict.FAIL, Reason.DIED)
     before = verdict(Judged(trace(None, cells=(CellOutcome(0, "died"), CellOutcome(1, "not-run")), lost=Loss(0, "died")), RIGHT))
-    assert (before.verdict, before.reason) == (Verdict.FAIL, Reason.NOT_RUN)
+    assert (before.verdict, before.reason) == (Verdict.FAIL, Reason.DIED) and before.message.startswith("not run: ")
     budget = verdict(Judged(trace(None, cells=(CellOutcome(0, "ok"), CellOutcome(1, "not-run"))), RIGHT))
     assert budget.verdict is Verdict.TIMEOUT
     forged = verdict(Judged(trace(None, tampered=frozenset({"double"})), RIGHT))

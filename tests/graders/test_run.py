@@ -69,7 +69,7 @@ def test_a_loop_that_swallows_interrupts_is_killed(cache):
 def test_a_kernel_that_exits_is_seen_at_once(cache):
     (trace,) = run_cells(cache, "import os; os._exit(0)", "x = 1", after=1)
     assert [one.status for one in trace.cells] == ["died", "not-run"]
-    assert trace.lost == Loss(0, "died") and shown(trace) == {}
+    assert trace.lost == Loss(0, "died", "status 0") and shown(trace) == {}
 
 
 def test_the_whole_time_is_bounded(cache):
