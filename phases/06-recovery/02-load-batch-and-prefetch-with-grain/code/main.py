@@ -135,6 +135,7 @@ print("Iterator state bytes:", len(snapshot))
 state_inside = json.loads(snapshot)
 assert state_inside["last_seen_indices"] == {"0": BATCH_SIZE - 1}
 assert state_inside["data_source"] == repr(TutorialSource(COUNT))
+state_inside  # a notebook shows the value in which a cell ends
 
 
 # %% Restore the next read id="restore" role="build"
@@ -256,6 +257,7 @@ ahead_read, ahead_delivered = read_and_delivered(None)
 serial_read, serial_delivered = read_and_delivered(SERIAL)
 assert serial_read == serial_delivered == ahead_delivered == BATCH_SIZE
 assert ahead_read > ahead_delivered
+{"ahead": (ahead_read, ahead_delivered), "serial": (serial_read, serial_delivered)}
 
 
 # %% A cursor is only as good as its source id="changed-source" role="experiment"
@@ -313,6 +315,7 @@ assert isinstance(loader_answers["reversed, own name"], str)
 assert loader_answers["same"] == batch_ids(second_batch)
 # Under the old name nothing is refused, and every ID is the mirror image of the right one.
 assert loader_answers["reversed, old name"] == [COUNT - 1 - one for one in batch_ids(second_batch)]
+{"Dataset": dataset_answers, "DataLoader": loader_answers}
 
 
 # %% Why the reader has to be a fresh one id="same-object" role="experiment"
@@ -329,6 +332,7 @@ into_the_same = answer(unnamed_reader, unnamed_state)
 into_a_fresh_one = answer(iter(loader_over(UnnamedSource())), unnamed_state)
 assert into_the_same == batch_ids(second_batch)
 assert isinstance(into_a_fresh_one, str)
+{"the same reader": into_the_same, "a fresh one": into_a_fresh_one}
 
 
 # %% Two hosts, eleven records id="two-hosts" role="experiment"
@@ -375,6 +379,7 @@ shuffled = grain.MapDataset.source(TutorialSource(HOST_RECORDS)).shuffle(seed=SE
 slices = [[int(record["id"]) for record in shuffled[host::HOSTS]] for host in range(HOSTS)]
 assert [len(part) for part in slices] == [host_share(host) for host in range(HOSTS)]
 assert sorted(slices[0] + slices[1]) == list(range(HOST_RECORDS))
+{"shares": shards, "one epoch": one_epoch_reads, "never read": never_read, "slices": slices}
 
 # %% A process of its own id="own-process" role="build"
 LAUNCHER = '''\
@@ -474,6 +479,7 @@ if worker_run:
     assert worker_run["left"] == 0, "a worker process was left running"
     # The state of two workers is no state for a reader without any.
     assert isinstance(answer(iter(make_loader()), worker_run["state"].encode()), str)
+worker_run
 
 
 # %% Two helpers for the exercises id="helpers" role="build"
