@@ -1,13 +1,13 @@
 """Make `examples/class/` from the exercises: `python -m examples.make`. With `--check`, say what is out of date instead.
 
-Each submission is an exercise file in which some cells hold a learner's answer. What must come of every one stands in
-`examples/expected.csv`, which is written and reviewed by hand.
+Each submission is an exercise file in which some cells hold a learner's answer; `examples/another_way/` holds answers that
+are right without being the lesson's. What must come of every one stands in `examples/expected.csv`, which is written and
+reviewed by hand.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 from course.catalogue import Lesson, find_root, load
 
 REFERENCE = "the lesson's own solution"
+ANOTHER_WAY = "a different right solution"
 
 
 @dataclass(frozen=True)
@@ -24,8 +25,8 @@ class Work:
     Attributes:
         learner: name of the folder.
         lesson: the lesson's id.
-        answers: exercise id -> code; ``REFERENCE``, or ``REFERENCE + code`` for more code after it. What is not named
-            stays as it was handed out.
+        answers: exercise id -> code; ``REFERENCE``, or ``REFERENCE + code`` for more code after it; ``ANOTHER_WAY`` for
+            what stands in `examples/another_way/<lesson>/<exercise>.py`. What is not named stays as it was handed out.
         suffix: ``.ipynb`` or ``.py``.
         edited: given cell id -> code that the learner put in its place.
         more: code of an additional cell at the end.
@@ -40,50 +41,6 @@ class Work:
 
 
 ALL = {"make-it-yours": REFERENCE, "fingerprint-meaning": REFERENCE, "shuffle-mismatch": REFERENCE}
-
-# Another algorithm, float64 and lists where the lesson has float32 arrays, and one JAX array: as right as the lesson's own.
-ANOTHER_WAY = {
-    "make-it-yours": """\
-last = [float(label) for label in list(make_batches(SEED, 0))[-1]["y"]]
-empty_slots = BATCH_SIZE - len(last)
-padded_labels = last + [0.0] * empty_slots
-mask = np.concatenate([np.ones(len(last)), np.zeros(empty_slots)])
-unmasked = sum(last) / BATCH_SIZE
-masked = float(np.dot(padded_labels, mask)) / len(last)""",
-    "fingerprint-meaning": """\
-same = dataset_digest(np.array(features.tolist(), dtype="float32"), np.array(labels))
-reversed_digest = dataset_digest(np.flip(features), np.flip(labels))
-changed_labels = labels.copy()
-changed_labels[3] = 7
-changed_digest = dataset_digest(features, changed_labels)
-rebuilt_x, rebuilt_y = np.empty_like(features), np.empty_like(labels)
-for one in make_batches(SEED, 1):
-    rebuilt_x[one["id"]] = one["x"]
-    rebuilt_y[one["id"]] = one["y"]
-rebuilt_digest = dataset_digest(rebuilt_x, rebuilt_y)""",
-    "shuffle-mismatch": """\
-import jax.numpy as jnp
-
-batch = batches[0]
-wrong_labels = jnp.flip(jnp.asarray(batch["y"]))
-
-
-def aligned(x, y):
-    return all(abs(float(b) - (2 * float(a) - 1)) < 1e-4 for a, b in zip(x, y))
-
-
-def realign(mixed):
-    rows = [list(ids).index(one) for one in mixed["id"]]
-    return {"id": ids[rows], "x": features[rows].astype("float64"), "y": labels[rows].tolist()}
-
-
-fixed = realign({"id": batch["id"], "x": batch["x"], "y": wrong_labels})
-edited_id = batch["id"][0]
-edited_features = features.copy()
-edited_features[edited_id] += np.float32(1)
-edited_labels = 2 * edited_features - 1
-edited_digest = dataset_digest(edited_features, edited_labels)""",
-}
 
 TYPED_IN = """\
 last = np.array([-0.6, 0.0, -0.4], dtype="float32")
@@ -126,7 +83,7 @@ ONLY_PRINTS = "print('PASS      recovery-01/make-it-yours')\nprint('PASS: recove
 FIRST = "recovery-01"
 WORKS = (
     Work("Ana Pérez", FIRST, ALL),
-    Work("Li, Wei", FIRST, ANOTHER_WAY),
+    Work("Li, Wei", FIRST, dict.fromkeys(ALL, ANOTHER_WAY)),
     Work("Maya (script)", FIRST, ALL, suffix=".py"),
     Work("O'Neil", FIRST, {**ALL, "make-it-yours": TYPED_IN}),
     Work("Bob", FIRST, {**ALL, "make-it-yours": TYPED_IN_FOR_ALL}),
@@ -144,16 +101,25 @@ NOT_A_NOTEBOOK = {"van der Berg": "<!DOCTYPE html>\n<html><head><title>Sign in</
 
 
 def others(lessons: tuple[Lesson, ...]) -> tuple[Work, ...]:
-    """For every other lesson: a solution, a named mistake in its first exercise, and an untouched file."""
+    """For every other lesson: a different right solution, a named mistake in each exercise, and an untouched file."""
     found: list[Work] = []
     for lesson in lessons:
         if lesson.id == FIRST:
             continue
-        solved = {exercise.id: REFERENCE for exercise in lesson.meta.exercises}
-        first = lesson.meta.exercises[0]
-        wrong = {**solved, first.id: REFERENCE + first.mistakes[0].code}
-        found += [Work("Ana Pérez", lesson.id, solved), Work("Åsa Öberg", lesson.id, wrong), Work("Kim", lesson.id)]
+        right = {exercise.id: ANOTHER_WAY for exercise in lesson.meta.exercises}
+        wrong = {exercise.id: REFERENCE + exercise.mistakes[0].code for exercise in lesson.meta.exercises}
+        found += [Work("Li, Wei", lesson.id, right), Work("Åsa Öberg", lesson.id, wrong), Work("Kim", lesson.id)]
     return tuple(found)
+
+
+def another_way(lesson: Lesson, exercise: str) -> str:
+    """The code of an exercise cell as somebody else would write it, and be as right as the lesson.
+
+    Another algorithm, float64 where the lesson has float32, a JAX array where it has NumPy or the reverse, a list where it
+    has an array: each must PASS, or a probe is too narrow.
+    """
+    path = Path(__file__).parent / "another_way" / lesson.id / f"{exercise}.py"
+    return path.read_text(encoding="utf-8").rstrip()
 
 
 def content(work: Work, lesson: Lesson, exercises: Path) -> str:
@@ -163,6 +129,8 @@ def content(work: Work, lesson: Lesson, exercises: Path) -> str:
         if cell in work.edited:
             return work.edited[cell]
         code = work.answers.get(cell)
+        if code == ANOTHER_WAY:
+            return another_way(lesson, cell)
         if code is not None and code.startswith(REFERENCE):
             code = f"{lesson.cell(cell).source}\n{code.removeprefix(REFERENCE)}".rstrip()
         return code
@@ -202,7 +170,9 @@ def main() -> int:
     wanted = files(root)
     present = {path.relative_to(target).as_posix(): path for path in target.rglob("*") if path.is_file()}
     stale = sorted(
-        name for name in {*wanted, *present} if name not in wanted or name not in present or present[name].read_text(encoding="utf-8") != wanted[name]
+        name
+        for name in {*wanted, *present}
+        if name not in wanted or name not in present or present[name].read_bytes() != wanted[name].encode("utf-8")
     )
     if "--check" in sys.argv[1:]:
         for name in stale:
@@ -217,7 +187,7 @@ def main() -> int:
         path.write_bytes(wanted[name].encode("utf-8"))
     for folder in target.iterdir():
         if folder.is_dir() and not any(folder.iterdir()):
-            shutil.rmtree(folder)
+            folder.rmdir()
     print(f"examples/class: {len(wanted)} files, {len(stale)} written or removed")
     return 0
 

@@ -29,7 +29,9 @@ import optax
 import orbax.checkpoint as ocp
 
 KEY_IMPL = "threefry2x32"
-tx = optax.adam(LEARNING_RATE)
+# Optax's defaults, written out: a default that nobody names can change without anybody noticing.
+ADAM = {"b1": 0.9, "b2": 0.999, "eps": 1e-8}
+tx = optax.adam(LEARNING_RATE, **ADAM)
 
 
 def initial_state():
@@ -146,13 +148,13 @@ def data_digest(*arrays):
 
 
 def make_contract(x, y, **terms):
-    """What the arrays of a checkpoint mean: all that an update reads and that is no leaf.
+    """What the arrays of a checkpoint mean: the constants an update reads that are no leaf.
 
-    terms: what another run than the short one has instead, or besides.
+    The text of the program is not among them. terms: what another run than the short one has instead, or besides.
     """
     return {
         "schema": 1,
-        "optimizer": "adam",
+        "optimizer": {"name": "adam", **ADAM},
         "learning_rate": LEARNING_RATE,
         "noise": NOISE,
         "key_impl": KEY_IMPL,
@@ -277,15 +279,18 @@ restored_key = jax.random.wrap_key_data(restored["training"]["key_data"], impl=K
 _, sample_key = jax.random.split(restored_key)
 noisy_targets = y + NOISE * jax.random.normal(sample_key, y.shape, y.dtype)
 by_hand = adam_by_hand(restored["training"], x, noisy_targets)
-oracle_gap = max(abs(by_hand[name] - float(restored_next["params"][name])) for name in by_hand)
+# Restored leaves by hand against the leaves in memory by Optax: a restored leaf that is wrong
+# would spoil only one side.
+oracle_gap = max(abs(by_hand[name] - float(expected_next["params"][name])) for name in by_hand)
 assert oracle_gap < 1e-5
-print("Next update and loss agree, bit for bit:", agree(expected_next, restored_next))
+both_agree = agree((expected_next, expected_loss), (restored_next, restored_loss))
+print("Next update and loss agree, bit for bit:", both_agree)
 
 # %% A longer run, interrupted id="long-run" role="build"
 LONG_BATCH, LONG_NOISE = 4, 0.04
 long_x = np.linspace(-1, 1, 24, dtype=np.float32)
 long_y = 2 * long_x - 1
-long_tx = optax.scale_by_adam()  # Adam without a rate: the loop below owns the rate
+long_tx = optax.scale_by_adam(**ADAM)  # Adam without a rate: the loop below owns the rate
 
 
 def long_state():
@@ -384,9 +389,11 @@ def verdict(expected):
 
 
 changed_terms = {
-    "optimizer": "sgd",
+    "optimizer": {**contract["optimizer"], "b1": 0.8},
     "learning_rate": 2 * LEARNING_RATE,
+    "noise": 2 * NOISE,
     "key_impl": "rbg",
+    "threefry_partitionable": not contract["threefry_partitionable"],
     "sampler": "another order",
     "data_sha256": data_digest(x, -y),
 }
@@ -429,8 +436,8 @@ import optax
 import orbax.checkpoint as ocp
 
 SEED, LEARNING_RATE, NOISE, KEY_IMPL = {SEED!r}, {LEARNING_RATE!r}, {NOISE!r}, {KEY_IMPL!r}
-LONG_BATCH, LONG_NOISE = {LONG_BATCH!r}, {LONG_NOISE!r}
-tx, long_tx = optax.adam(LEARNING_RATE), optax.scale_by_adam()
+LONG_BATCH, LONG_NOISE, ADAM = {LONG_BATCH!r}, {LONG_NOISE!r}, {ADAM!r}
+tx, long_tx = optax.adam(LEARNING_RATE, **ADAM), optax.scale_by_adam(**ADAM)
 '''
 
 CHILD_END = """
@@ -502,6 +509,9 @@ reset_key = dict(restored["training"])
 reset_key["key_data"] = initial_state()["key_data"]
 reset_next, reset_loss = step(reset_key, x, y)
 
+# One rounded number could agree by chance; the loss together with every moment cannot.
+seen_by_reset = (reset_loss, reset_next["optimizer"])
+assert not agree(seen_by_reset, (expected_loss, expected_next["optimizer"]))
 assert not agree(reset_next["key_data"], expected_next["key_data"])
 print("Reset key changes the noisy objective")
 
@@ -540,7 +550,8 @@ for name, (leaf, rate_of) in cases.items():
     }
 
 assert cost["nothing"]["same state"]
-assert cost["moments"]["first loss, percent"] == cost["counter"]["first loss, percent"] == 0
+for name in ("moments", "counter", "counter, warm-up"):
+    assert cost[name]["first loss, percent"] == 0
 assert cost["counter"]["first other loss at"] == "never"
 assert not any(cost[name]["same state"] for name in cases if name != "nothing")
 
@@ -653,7 +664,8 @@ without_stop = step(later, x, y)  # SOLUTION: the next update as if nothing had 
 after_restore = step(recovered["training"], x, y)  # SOLUTION: the next update of what was read
 same_next = agree(after_restore, without_stop)  # SOLUTION: are both results the same, bit for bit?
 
-assert int(after_restore[0]["step"]) == int(later["step"]) + 1
+moved_on = int(after_restore[0]["step"]) - int(later["step"])
+assert moved_on == 1, "what was read is not at the step of `later`"
 
 # %% Transfer: weights only id="weights-only" role="exercise"
 saved = read_checkpoint(checkpoint_path, template)["training"]
@@ -664,15 +676,17 @@ def move(before, after):
     return [abs(float(after["params"][n] - before["params"][n])) for n in ("weight", "bias")]
 
 
-weights_only = dict(saved, optimizer=tx.init(saved["params"]))  # SOLUTION: a copy, Adam's part new
+weights_only = dict(saved, optimizer=tx.init(saved["params"]))  # SOLUTION: saved, with a fresh Adam
 
 full_next, full_loss = step(saved, x, y)
 weights_only_next, weights_only_loss = step(weights_only, x, y)
 
-full_count = int(full_next["optimizer"][0].count)  # SOLUTION: Adam's count after full_next
-weights_only_count = int(weights_only_next["optimizer"][0].count)  # SOLUTION: … weights_only_next
+full_count = int(full_next["optimizer"][0].count)  # SOLUTION: Adam's count in full_next
+# BEGIN SOLUTION: weights_only_count: Adam's count in weights_only_next
+weights_only_count = int(weights_only_next["optimizer"][0].count)
+# END SOLUTION
 full_move = move(saved, full_next)
-weights_only_move = move(saved, weights_only_next)  # SOLUTION: as full_move
+weights_only_move = move(saved, weights_only_next)  # SOLUTION: as full_move, other run
 predicted_move = LEARNING_RATE  # SOLUTION: one number, from Adam's formula at count 1, eps ignored
 
 print(f"Adam counts after the next update: {full_count} against {weights_only_count}")

@@ -1,7 +1,7 @@
 # %% Parameters id="parameters" role="parameters"
 WEIGHTS = 1024  # float32 numbers in the state
 FIRST_STEP = 1  # the step that is published; the next one is saved and left unpublished
-DELTA = 0.25  # what one update adds to every weight: a sum of powers of two, so float32 is exact
+DELTA = 0.25  # what one update adds to every weight: a multiple of 1/8, which float32 adds exactly
 SEED = 5  # order of the proposals, place of the sabotage, drill payload
 
 # The drills start processes, kill them, and restore a damaged checkpoint a hundred times. They
@@ -128,6 +128,7 @@ def accepted(folder=None):
             return {**record, "path": str(path)}
     raise LookupError(f"{folder.name}: no published checkpoint holds")
 
+
 # %% Save, compute on, wait, verify, publish id="async-save" role="build"
 import atexit
 
@@ -170,6 +171,8 @@ def outcome(function, *arguments, **keywords):
     """What a call returns, or the name of the exception it raises."""
     try:
         return function(*arguments, **keywords)
+    except FileNotFoundError:
+        return "FileNotFoundError"  # also for a class of one's own made from it
     except Exception as error:
         return type(error).__name__
 
@@ -276,6 +279,7 @@ def hear(process):
         raise RuntimeError(f"the child ended without a word:\n{said}")
     return line
 
+
 # %% A writer held at its gate id="gate" role="experiment"
 # Orbax calls this function after the last array is written and before the folder gets its final
 # name. Waiting in it holds the writer there, for as long as this cell wants to look around.
@@ -322,6 +326,7 @@ assert completed == [False, False, True]
 assert not any(one["published"] for one in ledger)
 assert too_early == "FileNotFoundError"
 print(f"Updates while the writer was held: 3; completed at the three looks: {completed}")
+
 
 # %% A writer that fails in the background id="background-failure" role="experiment"
 def broken_disk():
@@ -456,6 +461,7 @@ elif DRILLS:
     print("SIGTERM without handler, in the handler, at the boundary:", end=" ")
     print(f"accepted {stopped_at}, whole {whole}")
 
+
 # %% One flipped bit id="flipped-bits" role="experiment"
 def flip(file, bit):
     """Flip one bit of a file; the same call again mends it."""
@@ -558,8 +564,7 @@ if DRILLS:
     folders = [root / f"manager_{megabytes}" for megabytes in MANAGER_MB]
     with ExitStack() as stack:  # they start together: most of their time is spent importing
         savers = [
-            stack.enter_context(child(saver, folder, megabytes))
-            for folder, megabytes in zip(folders, MANAGER_MB, strict=True)
+            stack.enter_context(child(saver, folder, megabytes)) for folder, megabytes in zip(folders, MANAGER_MB, strict=True)
         ]
         manager_reports = [json.loads(hear(process)) for process in savers]
         for process in savers:
@@ -588,9 +593,7 @@ if DRILLS:
     losses = [0.5, 0.1, 0.4, 0.9]
     best = {}
     for mode in ("min", "max"):
-        options = ocp.CheckpointManagerOptions(
-            max_to_keep=2, best_fn=lambda metrics: metrics["loss"], best_mode=mode
-        )
+        options = ocp.CheckpointManagerOptions(max_to_keep=2, best_fn=lambda metrics: metrics["loss"], best_mode=mode)
         with ocp.CheckpointManager(root / f"best_{mode}", options=options) as manager:
             for step, loss in enumerate(losses):
                 arguments = ocp.args.StandardSave(small)
@@ -791,6 +794,7 @@ def survey(load):
         seen[name] = found
     return seen
 
+
 # %% Verify, then publish id="make-it-yours" role="exercise"
 def announce(path, step, expected):
     """Publish `path` as `step` if what is on the disk is bit for bit `expected` and of that step.
@@ -807,6 +811,7 @@ def announce(path, step, expected):
 
 
 decisions, steps_published = rehearse(announce)
+
 
 # %% A missing target is refused id="missing-target" role="exercise"
 def promote(registry, version):
@@ -828,6 +833,7 @@ def promote(registry, version):
 
 
 promotions = try_promotions(promote)
+
 
 # %% A loader that survives id="sabotage" role="exercise"
 def load(folder):
