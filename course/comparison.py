@@ -155,7 +155,9 @@ def _numbers(expected: Value, got: Value, comparator: Comparator, path: str) -> 
     more = f" ({count} of {want.size} values differ)" if count > 1 else ""
     if want.size <= 24:
         return Difference(
-            f"{_at(path)}expected {show(expected)}, got {show(got)}", f"{count} of {want.size} values differ, the first at {where}"
+            f"{_at(path)}expected {show(expected)}, got {show(got)}",
+            f"{count} of {want.size} values differ, the first at {where}",
+            _nan_hint(have),
         )
     return Difference(
         f"{where}: expected {_one(want[first])}, got {_one(have[first])}{more}",
@@ -181,9 +183,13 @@ def _close(
         flat = [int(a) == int(b) for a, b in zip(want.ravel().tolist(), have.ravel().tolist(), strict=True)]
         return np.array(flat, dtype=bool).reshape(want.shape)
     if comparator.name == "exact":
-        narrow = min((one.dtype for one in (want, have) if one.dtype.kind == "f"), key=lambda one: one.itemsize, default=want.dtype)
-        a, b = (want.astype(narrow), have.astype(narrow)) if narrow.kind == "f" else (want, have)
-        return np.asarray((a == b) | (_nan(a) & _nan(b)))
+        if want.dtype.kind == have.dtype.kind == "f":
+            # The same number in two widths is the same at the narrower one, unless it does not fit there at all.
+            narrow = min(want.dtype, have.dtype, key=lambda one: one.itemsize)
+            with np.errstate(over="ignore"):
+                a, b = want.astype(narrow), have.astype(narrow)
+            return np.asarray(((a == b) & (np.isinf(want) == np.isinf(have))) | (_nan(a) & _nan(b)))
+        return np.asarray((want == have) | (_nan(want) & _nan(have)))
     rtol, atol = comparator.rtol, ATOL if comparator.atol is None else comparator.atol
     if rtol is None:
         names = dtypes | {want.dtype.name, have.dtype.name}
@@ -297,16 +303,15 @@ def _same_order(expected: Value, got: Value) -> Difference | None:
         return _differ(expected, got, "", "another kind of value or shape")
     if have.dtype.kind == "f" and bool(np.isnan(have).any()):
         return Difference("the values cannot be ranked: there is a NaN among them", "there is a NaN among the values")
-    pairs = [(int(np.sign(w)), int(np.sign(h))) for w, h in zip(_signs(want), _signs(have), strict=True)]
-    if all(w == h for w, h in pairs):
+    if bool((_less(want) == _less(have)).all()):
         return None
     ranks = [list(np.argsort(one, kind="stable").tolist()) for one in (want, have)]
     return Difference(f"expected the order {ranks[0]} from smallest to largest, got {ranks[1]}", "the order of the values differs")
 
 
-def _signs(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    wide = values.astype(np.float64)
-    return np.sign(wide[:, None] - wide[None, :]).ravel()
+def _less(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Which value is less than which other: the whole ranking, ties and infinities included."""
+    return np.asarray(values[:, None] < values[None, :])
 
 
 def _same_set(expected: Value, got: Value) -> Difference | None:

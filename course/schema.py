@@ -41,7 +41,8 @@ class Comparator(Model):
 
     Attributes:
         name: the rule; see :mod:`course.comparison`.
-        rtol: relative tolerance of ``close``; None means 1e-6, or 1e-5 where either side is float32 or narrower.
+        rtol: relative tolerance of ``close``; None means 1e-6, or 1e-5 where either side is float32,
+            2e-3 for float16, 1e-2 for bfloat16.
         atol: absolute tolerance of ``close``; None means 1e-15.
         bound: the bound of ``at_most``.
         dtype: if given, the dtype the observed array must have (``exact`` and ``close`` only).

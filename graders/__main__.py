@@ -6,14 +6,15 @@ import asyncio
 import csv
 import json
 import secrets
+import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -26,6 +27,7 @@ from course.receipt import write_text
 from graders import batch
 from graders.check import Desk, Settings, check
 from graders.collect import Class, search
+from graders.kernels.cold import KernelFailed
 from graders.kernels.sandbox import ISOLATION
 from graders.measure import environment
 from graders.record import record
@@ -34,6 +36,8 @@ from graders.reports.lines import STYLES, class_lines, own_lines, table, totals,
 from graders.reports.text import visible
 from graders.verdict import Results, SubmissionResult, Verdict
 from graders.verify import verify_by_id
+
+T = TypeVar("T")
 
 PASSED, TO_MEND, BAD_ARGUMENTS, OWN_FAULT, INTERRUPTED = 0, 1, 2, 3, 130
 PACKAGES = ("ipykernel", "jax", "mlflow", "nbclient", "numpy")
@@ -78,7 +82,7 @@ def _spoken() -> Iterator[None]:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
-    except OSError as error:
+    except (OSError, KernelFailed) as error:
         print(visible(f"the grader cannot go on: {error}"), file=sys.stderr)
         raise typer.Exit(OWN_FAULT) from None
 
@@ -93,6 +97,22 @@ def _lesson(catalogue: Catalogue, name: str) -> Lesson:
         return catalogue.lesson(name)
     except CourseError as error:
         raise Stop(OWN_FAULT if catalogue.problems else BAD_ARGUMENTS, str(error)) from None
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    """Run to the end. SIGTERM ends it as Ctrl-C does, so that kernels and scratch folders do not stay behind."""
+
+    async def ended_by_signal() -> T:
+        task = asyncio.current_task()
+        if task is not None:
+            with suppress(NotImplementedError):  # Windows
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        return await work
+
+    try:
+        return asyncio.run(ended_by_signal())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
 
 
 def _settings(seed: int | None, cache: Path, cell: float | None, total: float | None) -> Settings:
@@ -136,7 +156,7 @@ def check_command(
             finally:
                 await desk.close()
 
-        receipts, result = asyncio.run(one())
+        receipts, result = _run(one())
         results = _results(started, settings, receipts, [found], [result], complete=True)
         _write(results, {"json": json_file, "junit": junit_file, "csv": csv_file})
     console = Console()
@@ -179,7 +199,7 @@ def grade_command(
         started = _now()
         console = Console()
         finished: list[SubmissionResult] = []
-        receipts: dict[str, str] = {}
+        desks = batch.open_desks(catalogue, found, settings)
         complete = True
         with _progress(console, found) as show:
 
@@ -188,9 +208,12 @@ def grade_command(
                 show(result)
 
             try:
-                receipts, finished = asyncio.run(batch.grade(catalogue, found, settings, jobs, done))
+                finished = _run(batch.grade(catalogue, found, desks, jobs, done))
             except KeyboardInterrupt:
                 complete = False
+                order = [(one.learner, one.lesson) for one in found.found]
+                finished.sort(key=lambda result: order.index((result.learner, result.lesson)))
+        receipts = {lesson: desk.receipt_digest for lesson, desk in desks.items() if isinstance(desk, Desk)}
         lessons = [catalogue.lesson(name) for name in found.lessons]
         results = _results(started, settings, receipts, lessons, finished, complete=complete)
         _write(results, files)
@@ -248,15 +271,14 @@ def _progress(console: Console, found: Class) -> Iterator[Callable[[SubmissionRe
 
 
 def _summary(console: Console, found: Class, results: Results, files: dict[str, Path]) -> None:
-    plain = Console(width=max(console.width, 110)) if not console.is_terminal else console
+    # A file has no width to keep to; a terminal folds the table to its own.
+    plain = console if console.is_terminal else Console(width=40 + 24 * len(found.lessons))
     plain.print()
     plain.print(table(results.submissions))
-    nothing: dict[str, list[str]] = {}
-    for one in results.submissions:
-        if not one.file:
-            nothing.setdefault(one.learner, []).append(one.lesson)
-    for learner, lessons in nothing.items():
-        _print(console, None, f"not handed in: {visible(learner)}: {', '.join(lessons)}")
+    handed_in = {one.learner for one in results.submissions if one.file}
+    nothing = sorted({one.learner for one in results.submissions} - handed_in)
+    if nothing:
+        _print(console, None, f"nothing handed in by: {'; '.join(map(visible, nothing))}")
     for path in found.unknown:
         _print(console, None, f"left out, of no lesson that is known: {visible(path.relative_to(found.folder).as_posix())}")
     for one in results.submissions:
@@ -303,7 +325,7 @@ Row = tuple[str, str, str]
 def _table(path: Path) -> dict[Row, Row]:
     """A table of expected verdicts: (learner, lesson, exercise) -> (verdict, reason, mistake)."""
     try:
-        with path.open(encoding="utf-8", newline="") as file:
+        with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file)
             found = {
                 (row["learner"], row["lesson"], row["exercise"]): (row["verdict"], row["reason"], row["mistake"]) for row in reader

@@ -13,30 +13,34 @@ from graders.collect import Class, Found
 from graders.verdict import Reason, SubmissionResult, Verdict, not_judged
 
 Done = Callable[[SubmissionResult], None]
+Desks = dict[str, Desk | CourseError]
 
 
-async def grade(
-    catalogue: Catalogue, found: Class, settings: Settings, jobs: int, done: Done
-) -> tuple[dict[str, str], list[SubmissionResult]]:
-    """Judge a class.
-
-    Args:
-        catalogue: the course.
-        found: what was handed in.
-        settings: seed, limits.
-        jobs: how many submissions are run at the same time.
-        done: called with each result as it comes, in the order in which they are finished.
-
-    Returns:
-        The digests of the receipts used, by lesson, and the results in the order of the class. When the run is
-        interrupted, ``done`` has been called for what was finished until then.
-    """
-    desks: dict[str, Desk | CourseError] = {}
+def open_desks(catalogue: Catalogue, found: Class, settings: Settings) -> Desks:
+    """A desk for each lesson of a class, or what is wrong with the lesson or its receipt."""
+    desks: Desks = {}
     for lesson in found.lessons:
         try:
             desks[lesson] = Desk(catalogue.lesson(lesson), settings)
         except CourseError as error:
             desks[lesson] = error
+    return desks
+
+
+async def grade(catalogue: Catalogue, found: Class, desks: Desks, jobs: int, done: Done) -> list[SubmissionResult]:
+    """Judge a class.
+
+    Args:
+        catalogue: the course.
+        found: what was handed in.
+        desks: of each of its lessons.
+        jobs: how many submissions are run at the same time.
+        done: called with each result as it comes, in the order in which they are finished.
+
+    Returns:
+        The results in the order of the class. When the run is interrupted, ``done`` has been called for what was
+        finished until then.
+    """
     places = asyncio.Semaphore(jobs)
 
     async def one(entry: Found) -> SubmissionResult:
@@ -55,8 +59,7 @@ async def grade(
         for desk in desks.values():
             if isinstance(desk, Desk):
                 await desk.close()
-    receipts = {lesson: desk.receipt_digest for lesson, desk in desks.items() if isinstance(desk, Desk)}
-    return receipts, [task.result() for task in tasks]
+    return [task.result() for task in tasks]
 
 
 async def _one(catalogue: Catalogue, found: Class, desk: Desk | CourseError, entry: Found) -> SubmissionResult:

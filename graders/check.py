@@ -8,6 +8,7 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from course.catalogue import Lesson
@@ -15,7 +16,6 @@ from course.errors import CourseError
 from course.receipt import Receipt
 from course.receipt import read as read_receipt
 from course.schema import Limits, ParameterValue, Range
-from course.script import same_code
 from course.values import Value
 from graders.judge import Judged, differences, judge
 from graders.measure import exercise_plans
@@ -70,7 +70,7 @@ class Desk:
             return []
         limits = Limits(cell_seconds=300, total_seconds=900)
         traces = await run(reference(self.lesson), plans, limits, self.settings.cache)
-        for plan, trace in zip(plans, [*traces, *([None] * len(plans))], strict=False):
+        for plan, trace in zip_longest(plans, traces):
             if trace is None or set(trace.observations) != set(plan.probes) or any(cell.status != "ok" for cell in trace.cells):
                 what = f"its reference does not run through with {plan.name}: {parameters_text(plan.parameters)}"
                 raise CourseError.at(self.lesson.id, "draw", what, "narrow the ranges or mend the script")
@@ -142,14 +142,17 @@ async def check(desk: Desk, learner: str, file: Path | None, shown: str) -> Subm
         return finish(not_judged(worth, Verdict.UNSOLVED, Reason.NO_ANSWER, "nothing was handed in"))
     submission: Submission | None = None
     try:
-        submission = read(file)
+        try:
+            # In a thread: a large file must not keep the other submissions from being interrupted in time.
+            submission = await asyncio.to_thread(read, file)
+        except Unreadable as error:
+            verdict, reason = (Verdict.SKIP, Reason.REFUSED) if error.refused else (Verdict.FAIL, Reason.UNREADABLE)
+            return finish(not_judged(worth, verdict, reason, str(error)), error.sha256)
+        except PermissionError:
+            message = f"permission denied: the grader may not read {shown}"
+            return finish(not_judged(worth, Verdict.ERROR, Reason.INTERNAL, message))
         exercises, notices = await _judge(desk, submission)
         return finish(exercises, submission.sha256, (*submission.notices, *notices))
-    except Unreadable as error:
-        verdict, reason = (Verdict.SKIP, Reason.REFUSED) if error.refused else (Verdict.FAIL, Reason.UNREADABLE)
-        return finish(not_judged(worth, verdict, reason, str(error)), error.sha256)
-    except PermissionError:
-        return finish(not_judged(worth, Verdict.ERROR, Reason.INTERNAL, f"permission denied: the grader may not read {shown}"))
     except Exception as error:
         message = f"the grader failed: {type(error).__name__}: {error}"[:2_000]
         return finish(not_judged(worth, Verdict.ERROR, Reason.INTERNAL, message), submission.sha256 if submission else "")
@@ -185,7 +188,7 @@ async def _judge(desk: Desk, submission: Submission) -> tuple[tuple[ExerciseResu
         runs = [
             Judged(trace, expected(trace.plan, exercise.id), id(trace.plan) in secret)
             for trace in traces
-            if exercise.id in trace.plan.probes
+            if exercise.id in trace.plan.probes and trace.reached(program, exercise.id)
         ]
         result = judge(exercise, lesson.scaffolds[exercise.id], program, runs, receipt.mistakes.get(exercise.id, {}))
         asked = [plan for plan in plans if exercise.id in plan.probes]
@@ -203,19 +206,17 @@ def _left_alone(lesson: Lesson, program: Program, submission: Submission) -> str
         return "no code cells"
     if any(step.origin == "own" for step in program.steps) or program.missing:
         return ""
-    same = all(same_code(program.answers[name], original.source) for name, original in lesson.scaffolds.items())
-    return "unchanged from the release" if same else ""
+    return "unchanged from the release" if program.unchanged == set(lesson.scaffolds) else ""
 
 
 def _events(program: Program, trace: Trace) -> tuple[str, ...]:
     """What happened in the base run outside the exercises, and costs nothing by itself."""
     notices: list[str] = []
     for cell in trace.cells:
-        step = program.steps[cell.step]
-        place = f"cell {step.position}" if step.position else f"the given cell {step.id}"
-        if cell.status == "error" and step.origin != "exercise":
+        place, given_or_own = program.place(cell.step), program.steps[cell.step].origin != "exercise"
+        if cell.status == "error" and given_or_own:
             notices.append(f"{place} stopped with {cell.error}")
-        elif cell.status == "timeout" and step.origin != "exercise":
+        elif cell.status == "timeout" and given_or_own:
             notices.append(f"{place} ran longer than its limit")
         if cell.cut:
             notices.append(f"{place} printed more than is kept; the rest was cut")

@@ -63,7 +63,7 @@ def search(folder: Path, catalogue: Catalogue, wanted: tuple[str, ...] = ()) -> 
     for entry in sorted(folder.iterdir(), key=lambda path: (_natural(path.name), path.name)):
         if entry.name.startswith(".") or entry.name in _IGNORED:
             continue
-        if entry.is_dir() and not entry.is_symlink() and entry.suffix not in SUFFIXES:
+        if entry.is_dir() and not entry.is_symlink() and entry.suffix.lower() not in SUFFIXES:
             try:
                 learners[entry.name] = list(_files(entry, 1))
             except PermissionError:
@@ -82,9 +82,10 @@ def search(folder: Path, catalogue: Catalogue, wanted: tuple[str, ...] = ()) -> 
                 unsure.append((learner, file))
     lessons = [one for one in ids if wanted or any(lesson == one for _, lesson in by)]
     unknown: list[Path] = []
+    known = set(by)
     for learner, file in unsure:
-        if len(lessons) == 1 and file.suffix.lower() == ".ipynb" and (learner, lessons[0]) not in by:
-            by[learner, lessons[0]] = [file]
+        if len(lessons) == 1 and file.suffix.lower() == ".ipynb" and (learner, lessons[0]) not in known:
+            by.setdefault((learner, lessons[0]), []).append(file)
         else:
             unknown.append(file)
     found = tuple(Found(learner, lesson, tuple(by.get((learner, lesson), ()))) for learner in learners for lesson in lessons)

@@ -3,7 +3,7 @@
 The order in which a verdict comes about, for one exercise:
 
 1. its probes agree with what is expected, under every parameter it was run with        -> PASS
-2. its cell, or the kernel in it, ran out of time                                        -> TIMEOUT
+2. its cell, the kernel in it, or a probe of it ran out of time                          -> TIMEOUT
 3. the kernel ended before the probes could be taken                                     -> FAIL (died)
 4. blanks of the scaffold are untouched, or there is no answer at all                    -> UNSOLVED
 5. the observations match those of a named mistake                                       -> FAIL, with its advice
@@ -73,30 +73,30 @@ def judge(
     for number, run in enumerate(runs):
         where = "" if number == 0 else (" (under freshly drawn parameters)" if run.secret else f" (for {run.trace.plan.name})")
         seen = run.trace.observations.get(exercise.id)
-        if seen is None:
-            verdict, reason, message = _not_observed(exercise, program, run.trace)
-            if verdict is Verdict.FAIL and (left := _unsolved(exercise, original, program)):
-                return result(Verdict.UNSOLVED, Reason.NO_ANSWER, left)
-            return result(verdict, reason, message + where)
-        differing = differences(exercise.probes, run.expected, seen)
-        if not differing:
+        differing = {} if seen is None else differences(exercise.probes, run.expected, seen)
+        if seen is not None and not differing:
             continue
-        if number == 0 and (left := _unsolved(exercise, original, program)):
-            return result(Verdict.UNSOLVED, Reason.NO_ANSWER, left)
-        probe, difference = next(iter(differing.items()))
         timed_out = next((cell for cell in _cells(exercise, program, run.trace) if cell.status == "timeout"), None)
         if timed_out:
             return result(Verdict.TIMEOUT, Reason.TIMEOUT, _time_text(program, timed_out) + where)
-        known = _mistake(exercise, run, runs[0].trace, mistakes)
+        if number == 0 and (left := _unsolved(exercise, original, program)):
+            return result(Verdict.UNSOLVED, Reason.NO_ANSWER, left)
+        if seen is None:
+            verdict, reason, message = _not_observed(exercise, program, run.trace)
+            return result(verdict, reason, message + where)
+        probe, difference = next(iter(differing.items()))
+        known = None if run.secret else diagnose(exercise, run.trace.plan.key, dict(run.expected), seen, mistakes)
         advice = next((one.say for one in exercise.mistakes if one.id == known), "")
         if run.secret:
             text = f"{probe}: right for the lesson's own data, wrong for freshly drawn parameters ({difference.blind})"
             return result(Verdict.FAIL, Reason.WRONG, f"{text}: is something typed in that should be computed?", probe, known)
         reason, text = _explain(exercise, program, run.trace, probe, difference, seen[probe])
-        if number:
+        if number and reason is Reason.WRONG:
             text = (
                 f"{probe}: right for the lesson's data, wrong for {run.trace.plan.name} ({difference.text}): is the value typed in?"
             )
+        elif number:
+            text += where
         if exercise.id in program.missing and reason is Reason.MISSING:
             text = program.missing[exercise.id]
         return result(Verdict.FAIL, reason, f"{text} — {advice}" if advice else text, probe, known)
@@ -147,24 +147,12 @@ def _same(theirs: Value, got: Value, comparator: Comparator) -> bool:
     return compare(theirs, got, rule) is None
 
 
-def _mistake(exercise: Exercise, run: Judged, base: Trace, mistakes: Mapping[str, Sequence[Run]]) -> str | None:
-    if run.secret:
-        return None
-    del base
-    return diagnose(exercise, run.trace.plan.key, dict(run.expected), run.trace.observations[exercise.id], mistakes)
-
-
 def _cells(exercise: Exercise, program: Program, trace: Trace) -> list[CellOutcome]:
     return [cell for cell in trace.cells if program.steps[cell.step].id == exercise.id]
 
 
-def _place(program: Program, cell: CellOutcome) -> str:
-    step = program.steps[cell.step]
-    return f"cell {step.position}" if step.position else f"the given cell {step.id}"
-
-
 def _time_text(program: Program, cell: CellOutcome) -> str:
-    return f"{_place(program, cell)} ran longer than its limit: does a loop never end?"
+    return f"{program.place(cell.step)} ran longer than its limit: does a loop never end?"
 
 
 def _not_observed(exercise: Exercise, program: Program, trace: Trace) -> tuple[Verdict, Reason, str]:
@@ -172,6 +160,8 @@ def _not_observed(exercise: Exercise, program: Program, trace: Trace) -> tuple[V
     unreadable = "the results couldn't be read: does a cell replace Python's or IPython's own functions?"
     if exercise.id in trace.tampered:
         return Verdict.FAIL, Reason.TAMPERED, unreadable
+    if exercise.id in trace.slow:
+        return Verdict.TIMEOUT, Reason.TIMEOUT, "looking at the results took longer than the limit: does a function never end?"
     lost = trace.lost
     if lost is None:
         return Verdict.TIMEOUT, Reason.TIMEOUT, "the time for the whole submission was used up before this exercise was reached"
@@ -181,9 +171,9 @@ def _not_observed(exercise: Exercise, program: Program, trace: Trace) -> tuple[V
         text = _time_text(program, step)
         return Verdict.TIMEOUT, Reason.TIMEOUT, text if mine else f"not run: {text}"
     if lost.how == "tampered":
-        return Verdict.FAIL, Reason.TAMPERED, f"{unreadable} It was {_place(program, step)}"
+        return Verdict.FAIL, Reason.TAMPERED, f"{unreadable} It was {program.place(lost.step)}"
     how = f" ({lost.exit})" if lost.exit else ""
-    text = f"the kernel exited{how} in {_place(program, step)}: does it call exit, or need more memory than there is?"
+    text = f"the kernel exited{how} in {program.place(lost.step)}: does it call exit, or need more memory than there is?"
     return Verdict.FAIL, Reason.DIED, text if mine else f"not run: {text}"
 
 
@@ -209,7 +199,7 @@ def _explain(
         name = (re.findall(r"'([^']+)'", got.message or "") or [probe])[0]
         if raised:
             first = _first_cause(program, trace, raised)
-            return Reason.RAISED, f"{_place(program, raised)} stopped with {first} before {name} was defined"
+            return Reason.RAISED, f"{program.place(raised.step)} stopped with {first} before {name} was defined"
         near = difflib.get_close_matches(name, trace.names.get(exercise.id, ()), 1, 0.7)
         return Reason.MISSING, f"{name} isn't defined" + (f"; there is {near[0]}" if near else "")
     if got.kind == "raised":
@@ -218,7 +208,7 @@ def _explain(
     if difference.hint:
         text += f" — {difference.hint}"
     if raised:
-        text += f" ({_place(program, raised)} stopped with {raised.error})"
+        text += f" ({program.place(raised.step)} stopped with {raised.error})"
     return Reason.WRONG, text
 
 
@@ -226,5 +216,5 @@ def _first_cause(program: Program, trace: Trace, raised: CellOutcome) -> str:
     """The error of a cell; if it is only the consequence of an earlier one, that one is named."""
     earlier = next((cell for cell in trace.cells if cell.step < raised.step and cell.status == "error"), None)
     if raised.error.startswith("NameError") and earlier:
-        return f"{raised.error}, which follows from {_place(program, earlier)}: {earlier.error},"
+        return f"{raised.error}, which follows from {program.place(earlier.step)}: {earlier.error},"
     return raised.error

@@ -76,7 +76,9 @@ def exercise_plans(exercises: tuple[Exercise, ...], grading: Parameters | None =
                 probes = {}
                 variants.append((parameters, probes))
             probes[one.id] = tuple(one.probes)
-    return [base, *(Plan(parameters, probes, name=parameters_text(parameters)) for parameters, probes in variants)]
+    # What a grading run changes everywhere is no news in the name of a variant.
+    told = [{name: value for name, value in one.items() if name not in (grading or {})} for one, _ in variants]
+    return [base, *(Plan(one, probes, name=parameters_text(name)) for (one, probes), name in zip(variants, told, strict=True))]
 
 
 def run_script(lesson: Lesson, cache: Path) -> tuple[str, ...]:
@@ -125,12 +127,12 @@ def measure(lesson: Lesson, cache: Path, say: Say) -> Measured:
     plans = [first, *variants, *(short if lesson.meta.grading else ())]
     program = reference(lesson)
     traces = asyncio.run(run(program, plans, _LIMITS, cache))
+    for trace in traces:
+        _sound(lesson, program, trace)
     if len(traces) != len(plans):
         raise CourseError.at(
             lesson.shown(lesson.script), "", f"the kernel was lost after {traces[-1].plan.name}", "mend the script"
         )
-    for trace in traces:
-        _sound(lesson, program, trace)
     for fact in lesson.meta.facts:
         value = traces[0].facts.get(fact.id)
         if value is None or (value.kind == "raised" and fact.compare.name != "raises"):
@@ -171,7 +173,7 @@ def _run_mistakes(lesson: Lesson, cache: Path) -> dict[str, dict[str, tuple[Trac
                 jobs.append((program, plan))
     traces = asyncio.run(run_all(jobs, _LIMITS, cache)) if jobs else []
     if len(traces) != len(jobs):
-        exercise_id, name = names[len(traces) - 1]
+        exercise_id, name = names[next((number for number, trace in enumerate(traces) if trace.lost), len(traces) - 1)]
         what = f"the kernel was lost in the mistake {name}"
         raise CourseError.at(f"{lesson.shown(lesson.folder)}/lesson.toml", f"exercise {exercise_id}", what, "mend its code")
     found: dict[str, dict[str, tuple[Trace, ...]]] = {}
@@ -195,8 +197,14 @@ def _sound(lesson: Lesson, program: Program, trace: Trace) -> None:
     for exercise in lesson.meta.exercises:
         if exercise.id not in trace.plan.probes:
             continue
+        seen = trace.observations.get(exercise.id)
+        if seen is None:
+            what = f"with {trace.plan.name} its probes gave no answer in time, or ended the kernel"
+            raise CourseError.at(
+                f"{lesson.shown(lesson.folder)}/lesson.toml", f"exercise {exercise.id}", what, "mend the probes or the script"
+            )
         for probe, comparator in exercise.probes.items():
-            value = trace.observations[exercise.id][probe]
+            value = seen[probe]
             if (value.kind == "raised") != (comparator.name == "raises"):
                 what = f"with {trace.plan.name} the probe {probe!r} ({comparator}) gave {value.kind} {value.type or ''} {value.message or ''}".rstrip()
                 raise CourseError.at(

@@ -36,16 +36,31 @@ class _Budget:
             raise _Oversize(f"more than {MAX_ITEMS} items")
 
 
-def observe(nonce, expressions, namespace):
+_kept = {}
+
+
+def keep(names, namespace):
+    """Remember what a given cell has just bound to these names."""
+    for name in names:
+        if name in namespace:
+            _kept[name] = namespace[name]
+    return "kept"
+
+
+def observe(nonce, expressions, namespace, given=(), plain=()):
     """Evaluate expressions and return the JSON text of ``{"nonce": …, "values": {expression: value}}``.
 
+    The names in ``given`` mean what the lesson's own cells made of them, and those in ``plain`` are Python's own, whatever
+    another cell has called so: a function of a learner's that answers for the lesson's would prove nothing.
     An expression that raises is an observation too. What goes wrong in the encoding itself becomes an observation of
     kind ``object``, never an exception.
     """
+    scope = {name: value for name, value in namespace.items() if name not in plain}
+    scope.update((name, _kept[name]) for name in given if name in _kept)
     values = {}
     for expression in expressions:
         try:
-            value = eval(compile(expression, "<probe>", "eval"), namespace)
+            value = eval(compile(expression, "<probe>", "eval"), scope)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -110,6 +125,7 @@ def reset(folder):
     pyplot = _modules.get("matplotlib.pyplot")
     if pyplot:
         pyplot.close("all")
+    _kept.clear()
     shell = _modules["IPython"].get_ipython()
     shell.reset(new_session=False, aggressive=False)
     _makedirs(folder, exist_ok=True)

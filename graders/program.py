@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import builtins
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from course.catalogue import Lesson
 from course.schema import Parameters
-from course.script import Cell, same_code
+from course.script import Cell, same_code, untouched
 from graders.submission import MARKER, Submission, SubmittedCell
 
 
@@ -41,6 +43,10 @@ class Program:
         missing: exercises that have no cell of their own, with what to say about it.
         notices: what was restored or is odd.
         unchanged: exercises whose own cell is still the scaffold's.
+        pending: exercises whose own cell still has a blank; the answer may stand in another cell.
+        given: exercise id -> names in its probes that mean what the lesson's given cells made of them.
+        plain: exercise id -> names in its probes that are Python's own.
+        keeps: index of a given step -> names of the above that it binds.
     """
 
     steps: tuple[Step, ...]
@@ -49,6 +55,15 @@ class Program:
     missing: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     unchanged: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+    given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    plain: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    keeps: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def place(self, step: int) -> str:
+        """How messages name a step."""
+        found = self.steps[step]
+        return f"cell {found.position}" if found.position else f"the given cell {found.id}"
 
     def until(self, step: int) -> Program:
         """The program up to a step, without it."""
@@ -76,7 +91,8 @@ def reference(lesson: Lesson, exercise: str | None = None, extra: str = "") -> P
             observed[cell.id] = len(steps) - 1
         if cell.id == exercise:
             break
-    return Program(tuple(steps), observed)
+    given, plain, keeps = _meanings(lesson, steps)
+    return Program(tuple(steps), observed, given=given, plain=plain, keeps=keeps)
 
 
 def of_submission(lesson: Lesson, submission: Submission) -> Program:
@@ -120,7 +136,52 @@ def of_submission(lesson: Lesson, submission: Submission) -> Program:
     # Such a cell may only have lost its name; the names that it assigns decide then, and are looked at in the end.
     observed |= dict.fromkeys(missing, len(steps) - 1)
     unchanged = frozenset(name for name, code in answers.items() if same_code(code, lesson.scaffolds[name].source))
-    return Program(tuple(steps), observed, answers, missing, tuple(notices), unchanged)
+    blank = frozenset(name for name, code in answers.items() if untouched(code, lesson.scaffolds[name]))
+    return Program(
+        tuple(steps), observed, answers, missing, tuple(notices), unchanged, unchanged | blank, *_meanings(lesson, steps)
+    )
+
+
+Names = dict[str, tuple[str, ...]]
+
+
+def _meanings(lesson: Lesson, steps: list[Step]) -> tuple[Names, Names, dict[int, tuple[str, ...]]]:
+    """What the names in the probes of each exercise mean: see :class:`Program`.
+
+    A name that the exercise itself asks for is the learner's. Any other that a given cell before it binds is the lesson's.
+    """
+    given: Names = {}
+    plain: Names = {}
+    bound: set[str] = set()
+    for cell in lesson.cells:
+        own = bindings(cell.source)
+        if cell.role != "exercise":
+            bound |= own
+            continue
+        probes = lesson.exercise(cell.id).probes
+        used = {node.id for text in probes for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
+        given[cell.id] = tuple(sorted((used & bound) - own))
+        plain[cell.id] = tuple(sorted(name for name in used - bound - own if hasattr(builtins, name)))
+    wanted = {name for names in given.values() for name in names}
+    keeps = {index: tuple(sorted(wanted & bindings(step.source))) for index, step in enumerate(steps) if step.origin == "given"}
+    return given, plain, {index: names for index, names in keeps.items() if names}
+
+
+def bindings(source: str) -> set[str]:
+    """The names that a cell binds at its top level, loops and ``with`` blocks included."""
+    found: set[str] = set()
+    waiting: list[ast.AST] = list(ast.parse(source).body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)  # what is bound inside stays inside
+        elif isinstance(node, ast.alias):
+            found.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif not isinstance(node, ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp):
+            waiting += ast.iter_child_nodes(node)
+    return found
 
 
 @dataclass(frozen=True)
@@ -139,11 +200,13 @@ def _sort(lesson: Lesson, submission: Submission) -> _Sorted:
     result = _Sorted({}, {}, {})
     last: str | None = None
     for cell in submission.cells:
-        name = next((one for one in cell.names if one in roles), None)
+        name = next((one for one in cell.names if one in roles), None) or _recognized(lesson, cell)
         if cell.kind != "code":
             # Its own marker comment must say so: the words above an exercise may carry the exercise's name as well.
             if name and roles[name] == "exercise" and MARKER.match(cell.source.split("\n", 1)[0]):
                 result.converted[name] = cell
+        elif name is not None and name in result.found and _recognized(lesson, cell) == name:
+            last = name  # a copy of a given cell: running it again would only undo the parameters of a run
         elif name is None or (roles[name] != "exercise" and name in result.found):
             if cell.source.strip():
                 result.follows.setdefault(last, []).append(cell)
@@ -151,6 +214,14 @@ def _sort(lesson: Lesson, submission: Submission) -> _Sorted:
             result.found.setdefault(name, []).append(cell)
             last = name
     return result
+
+
+def _recognized(lesson: Lesson, cell: SubmittedCell) -> str | None:
+    """The given cell whose code this is, for files that have lost every other sign of it."""
+    if cell.kind != "code" or not cell.source.strip():
+        return None
+    code = _without_marker(cell.source)
+    return next((one.id for one in lesson.cells if one.role != "exercise" and same_code(code, one.source)), None)
 
 
 def _restored(cell: Cell, mine: list[SubmittedCell]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import math
 import secrets
 import signal
 import time
@@ -27,11 +28,12 @@ from pydantic import ValidationError
 
 from course.schema import Limits, Parameters
 from course.values import Value
-from graders.kernels.cold import kernel
+from graders.kernels.cold import KernelFailed, kernel
 from graders.kernels.sandbox import Scratch, scratch
 from graders.program import Program, overrides
 
 GRACE_SECONDS = 3.0
+INSTALL_SECONDS = 60.0
 MAX_KERNELS = 4
 MAX_OUTPUT = 1_000_000
 MAX_MESSAGE = 2_000
@@ -119,6 +121,7 @@ class Trace:
         cells: one outcome a step, all of them.
         observations: exercise id -> expression -> value; an exercise that was not reached is absent.
         tampered: exercises whose probes gave no answer that could be read.
+        slow: exercises whose probes were interrupted at the time limit.
         late: exercises whose names appeared only in a later cell than their own.
         names: exercise id -> public names of the namespace, where a probe met an undefined one.
         facts: fact id -> value.
@@ -136,7 +139,12 @@ class Trace:
     figures: Mapping[str, FigureFiles] = field(default_factory=dict)
     seconds: float = 0.0
     lost: Loss | None = None
+    slow: frozenset[str] = frozenset()
     late: frozenset[str] = frozenset()
+
+    def reached(self, program: Program, exercise: str) -> bool:
+        """Whether the run went as far as to the exercise; one in a new kernel ends where the first kernel was lost."""
+        return program.observed_after[exercise] < len(self.cells)
 
 
 Wanted = Callable[[Plan, list[Trace]], bool]
@@ -152,26 +160,27 @@ async def run_all(jobs: list[tuple[Program, Plan]], limits: Limits, cache: Path,
 
     Args:
         jobs: what to run.
-        limits: of each cell, and of everything together.
+        limits: of each cell, and of everything together but the start of kernels.
         cache: see :func:`graders.kernels.sandbox.scratch`.
         wanted: asked before each job but the first, with what came out so far; one that is not wanted is left out.
 
     Returns:
         One trace a job that was run. When the kernel is lost in a step, the jobs after it run in a new kernel, up to that
-        step: what stands before a crash can still be judged.
+        step, and those that look at nothing before it are left out: what stands before a crash can still be judged.
 
     Raises:
-        KernelFailed: if no kernel could be started.
+        KernelFailed: if a kernel could not be started.
     """
     traces: list[Trace] = []
-    deadline = time.monotonic() + limits.total_seconds
+    seconds = limits.total_seconds
     waiting = list(jobs)
     stop: int | None = None
     for _ in range(MAX_KERNELS):
         with scratch(cache) as folder:
             async with kernel(folder) as (manager, client):
-                session = _Session(manager, client, folder, deadline, limits.cell_seconds)
+                session = _Session(manager, client, folder, limits.cell_seconds)
                 await session.install()
+                session.deadline = time.monotonic() + seconds
                 while waiting and not session.lost:
                     program, plan = waiting.pop(0)
                     if traces and wanted and not wanted(plan, traces):
@@ -179,10 +188,13 @@ async def run_all(jobs: list[tuple[Program, Plan]], limits: Limits, cache: Path,
                     if session.used and not await session.reset():
                         break
                     traces.append(await session.run(program if stop is None else program.until(stop), plan))
+                seconds = session.deadline - time.monotonic()
         lost = traces[-1].lost if traces else None
-        if lost is not None:
-            stop = lost.step if stop is None else min(stop, lost.step)
-        if not waiting or lost is None or not any(program.until(stop or 0).observed_after for program, _ in waiting):
+        if lost is None:
+            break
+        end = stop = lost.step if stop is None else min(stop, lost.step)
+        waiting = [(program, plan) for program, plan in waiting if program.until(end).observed_after.keys() & plan.probes.keys()]
+        if not waiting:
             break
     return traces
 
@@ -210,16 +222,16 @@ class _Client(NotebookClient):
 class _Session:
     """One kernel with its budget. ``lost`` says how the kernel was lost, once it was."""
 
-    def __init__(
-        self, manager: AsyncKernelManager, client: AsyncKernelClient, folder: Scratch, deadline: float, cell: float
-    ) -> None:
-        self.manager, self.client, self.folder, self.deadline, self.cell_seconds = manager, client, folder, deadline, cell
+    def __init__(self, manager: AsyncKernelManager, client: AsyncKernelClient, folder: Scratch, cell_seconds: float) -> None:
+        self.manager, self.client, self.folder, self.cell_seconds = manager, client, folder, cell_seconds
+        self.deadline = math.inf  # the time counts once the kernel is ready
         self.lost = ""
+        self.interrupted = False  # whether the last request was
         self.exit: int | None = None
         self.used = 0
 
     async def install(self) -> None:
-        """Put the probe into the kernel, outside the namespace in which cells run."""
+        """Put the probe into the kernel, outside the namespace in which cells run. Raises KernelFailed if that takes too long."""
         code = (
             "import sys as _s, types as _t\n"
             "_m = _t.ModuleType('graders_probe')\n"
@@ -228,11 +240,13 @@ class _Session:
             # quit() in a notebook is a habit from the console; it must not take the other runs along.
             "get_ipython().ask_exit = lambda: print('quit() has no effect here')\n"
         )
-        await self._ask("None", code=f"exec({code!r}, {{'get_ipython': get_ipython}})", seconds=60)
+        if await self._ask("'ready'", f"exec({code!r}, {{'get_ipython': get_ipython}})", INSTALL_SECONDS) != "ready":
+            raise KernelFailed("the kernel started, but does not answer: is the machine overloaded?")
 
     async def reset(self) -> bool:
         """Empty the namespace and the working directory. False if the kernel does not answer as it should."""
-        answer = await self._call(f"reset({str(self.folder.work / str(self.used))!r})")
+        # Beside the first run's folder and not in it: its files may have any name.
+        answer = await self._call(f"reset({str(self.folder.root / f'w{self.used}')!r})")
         return answer == "reset"
 
     async def run(self, program: Program, plan: Plan) -> Trace:
@@ -242,6 +256,7 @@ class _Session:
         outcomes: list[CellOutcome] = []
         observations: dict[str, dict[str, Value]] = {}
         tampered: set[str] = set()
+        slow: set[str] = set()
         names: dict[str, tuple[str, ...]] = {}
         facts: dict[str, Value] = {}
         figures: dict[str, FigureFiles] = {}
@@ -251,15 +266,19 @@ class _Session:
                 outcomes.append(CellOutcome(index, "not-run"))
                 continue
             outcomes.append(await self._cell(index, step.source))
+            if outcomes[-1].status == "not-run":
+                continue  # the time is used up: what the cell would have given is not known
             if plan.parameters and step.parameters and not self.lost:
                 await self._cell(index, overrides(plan.parameters))
+            if index in program.keeps and not self.lost:
+                await self._call(f"keep({program.keeps[index]!r}, globals())")
             for exercise, after in program.observed_after.items():
                 if after == index and exercise in plan.probes and not self.lost:
-                    seen = await self._observe(plan.probes[exercise])
+                    seen = await self._probe(program, plan, exercise)
                     if seen is not None:
                         observations[exercise], names[exercise] = seen
                     elif not self.lost:
-                        tampered.add(exercise)
+                        (slow if self.interrupted else tampered).add(exercise)
             if step.id in plan.facts and not self.lost:
                 wanted = plan.facts[step.id]
                 seen = await self._observe(tuple(wanted.values()))
@@ -271,8 +290,9 @@ class _Session:
         late = await self._look_again(program, plan, observations)
         seconds = round(time.monotonic() - began, 3)
         return Trace(
-            plan, tuple(outcomes), observations, frozenset(tampered), names, facts, figures, seconds, loss, frozenset(late)
-        )
+            plan=plan, cells=tuple(outcomes), observations=observations, tampered=frozenset(tampered), names=names, facts=facts,
+            figures=figures, seconds=seconds, lost=loss, slow=frozenset(slow), late=late,
+        )  # fmt: skip
 
     async def _look_again(self, program: Program, plan: Plan, observations: dict[str, dict[str, Value]]) -> frozenset[str]:
         """Take probes once more at the end where an exercise's own cell left them open. Returns which were answered then.
@@ -282,9 +302,9 @@ class _Session:
         late: set[str] = set()
         for exercise, seen in list(observations.items()):
             reached_last = program.observed_after[exercise] == len(program.steps) - 1
-            if self.lost or reached_last or not (exercise in program.unchanged or _open(seen)):
+            if self.lost or reached_last or not (exercise in program.pending or _open(seen)):
                 continue
-            again = await self._observe(plan.probes[exercise])
+            again = await self._probe(program, plan, exercise)
             if again is not None and again[0] != seen and not _open(again[0]):
                 observations[exercise] = again[0]
                 late.add(exercise)
@@ -322,8 +342,14 @@ class _Session:
 
     async def _wait(self, task: asyncio.Task[Any], seconds: float) -> str:
         """Wait for a request to the kernel; interrupt it at its limit, kill the kernel if that does not help."""
-        done, _ = await asyncio.wait({task}, timeout=seconds)
         status = "ok"
+        try:
+            done, _ = await asyncio.wait({task}, timeout=seconds)
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)  # how it ends is of no interest any more
+            raise
+        self.interrupted = not done
         if not done:
             status = "timeout"
             await self.manager.interrupt_kernel()
@@ -341,15 +367,21 @@ class _Session:
         await self.manager.shutdown_kernel(now=True)
         return self.lost
 
-    async def _observe(self, expressions: tuple[str, ...]) -> tuple[dict[str, Value], tuple[str, ...]] | None:
+    async def _probe(self, program: Program, plan: Plan, exercise: str) -> tuple[dict[str, Value], tuple[str, ...]] | None:
+        """Take the probes of an exercise."""
+        return await self._observe(plan.probes[exercise], program.given.get(exercise, ()), program.plain.get(exercise, ()))
+
+    async def _observe(
+        self, expressions: tuple[str, ...], given: tuple[str, ...] = (), plain: tuple[str, ...] = ()
+    ) -> tuple[dict[str, Value], tuple[str, ...]] | None:
         """Take probes. None if no answer came that can be read."""
         nonce = secrets.token_hex(8)
-        text = await self._call(f"observe({nonce!r}, {list(expressions)!r}, globals())")
+        text = await self._call(f"observe({nonce!r}, {list(expressions)!r}, globals(), {given!r}, {plain!r})")
         try:
             data = json.loads(text) if text else None
             if not isinstance(data, dict) or data.get("nonce") != nonce or set(data["values"]) != set(expressions):
                 return None
-            values = {expression: Value.model_validate(value) for expression, value in data["values"].items()}
+            values = {expression: Value.model_validate(data["values"][expression]) for expression in expressions}
         except (ValueError, KeyError, TypeError, RecursionError, ValidationError):
             return None
         names: tuple[str, ...] = ()
@@ -357,7 +389,7 @@ class _Session:
             listed = await self._call("names(globals())")
             try:
                 names = tuple(str(name)[:100] for name in json.loads(listed or "[]"))
-            except ValueError:
+            except (ValueError, TypeError, RecursionError):
                 names = ()
         return values, names
 
@@ -380,16 +412,14 @@ class _Session:
         Returns:
             The text that the expression gave, or None: it raised, gave something else, or there was no time.
         """
-        limit = min(seconds or self.cell_seconds, max(self.deadline - time.monotonic(), 1.0))
+        limit = seconds or min(self.cell_seconds, max(self.deadline - time.monotonic(), 1.0))
         request = self.client.execute(code, silent=True, store_history=False, user_expressions={"answer": expression})
         task = asyncio.ensure_future(self._reply(request))
         if await self._wait(task, limit) != "ok" or self.lost:
             return None
-        content = task.result()["content"]
-        answer = content.get("user_expressions", {}).get("answer", {})
         try:
-            text = ast.literal_eval(answer["data"]["text/plain"])
-        except (KeyError, TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
+            text = ast.literal_eval(task.result()["content"]["user_expressions"]["answer"]["data"]["text/plain"])
+        except (KeyError, IndexError, AttributeError, TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
             return None
         return text if isinstance(text, str) else None
 

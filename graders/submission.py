@@ -9,7 +9,8 @@ import hashlib
 import json
 import re
 import stat
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ MAX_DEPTH = 60
 MAX_SOURCE = 1_000_000
 
 MARKER = re.compile(r"^\s*#\s*cell:\s*(?P<id>[a-z0-9]+(-[a-z0-9]+)*)\s*$")
-_CONFLICT = re.compile(r"^\s*\"?(<{7} |>{7} |={7}\s*$)", re.MULTILINE)
+# Blanks, but no line ends: with them, many empty lines would take the square of their number.
+_CONFLICT = re.compile(r"^[^\S\n]*\"?(<{7} |>{7} |={7}\s*$)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,11 @@ def read(path: Path) -> Submission:
     sha256 = hashlib.sha256(data).hexdigest()
     try:
         text, notices = _decode(data, path.name)
-        if path.suffix == ".ipynb":
+        if path.suffix.lower() == ".ipynb":
             cells, lesson, more = _notebook(text, path.name, len(data))
         else:
             cells, lesson, more = _script(text)
+        cells = tuple(part for cell in cells for part in _parts(cell))
         _check(cells)
     except Unreadable as error:
         error.sha256 = sha256
@@ -129,9 +132,8 @@ class _DoubleKey(Exception):
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
         # A viewer may show one program and the grader run another.
-        raise _DoubleKey(next(key for key in keys if keys.count(key) > 1))
+        raise _DoubleKey(next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1))
     return found
 
 
@@ -144,6 +146,8 @@ def _load(text: str, name: str, size: int) -> Any:
         raise Unreadable(f"{name} is nested too deeply (limit {MAX_DEPTH})") from None
     except json.JSONDecodeError as error:
         raise Unreadable(_not_json(text, name, size, error)) from None
+    except ValueError:  # Python refuses to read a whole number of more than 4,300 digits
+        raise Unreadable(f"{name} holds a number too long to be read: clear the outputs and save again") from None
 
 
 def _not_json(text: str, name: str, size: int, error: json.JSONDecodeError) -> str:
@@ -231,6 +235,29 @@ def _double_ids(raw: list[Any]) -> list[str]:
     return [f"cells {' and '.join(map(str, places))} have the same id" for places in seen.values() if len(places) > 1]
 
 
+def _parts(cell: SubmittedCell) -> list[SubmittedCell]:
+    """A cell into which several were merged, taken apart at the marker comments; every other cell as it is.
+
+    What stands before the first marker is a part of its own, unless it says nothing.
+    """
+    lines = cell.source.split("\n")
+    starts = [number for number, line in enumerate(lines) if MARKER.match(line)] if cell.kind == "code" else []
+    if not starts or (starts == [0]):
+        return [cell]
+    head = "\n".join(lines[: starts[0]])
+    parts = [replace(cell, source=head, names=())] if any(_says(line) for line in lines[: starts[0]]) else []
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        marker = MARKER.match(lines[start])
+        names = (marker["id"], *(cell.names if len(starts) == 1 else ())) if marker else ()
+        parts.append(replace(cell, source="\n".join(lines[start:end]), names=names))
+    return parts
+
+
+def _says(line: str) -> bool:
+    """Whether a line is more than a blank, a comment or a magic such as ``%%time``."""
+    return bool(line.strip()) and not line.lstrip().startswith(("#", "%"))
+
+
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
@@ -266,16 +293,24 @@ def _script(text: str) -> tuple[tuple[SubmittedCell, ...], str, tuple[str, ...]]
         line = text[: conflict.start(1)].count("\n") + 1
         raise Unreadable(f"line {line}: unresolved git merge: choose a side and save again")
     if not re.search(r"^#\s*%%", text, re.MULTILINE):
-        return (SubmittedCell(1, "code", text, ()),), "", ("the script has no cell markers; it is run as one cell",)
-    notebook = jupytext.reads(text, fmt={"extension": ".py", "format_name": "percent", "comment_magics": False})
+        told = "" if re.search(r"^#\s*cell:", text, re.MULTILINE) else "the script has no cell markers; it is run as one cell"
+        return (SubmittedCell(1, "code", text, ()),), _claimed(text), (told,) if told else ()
+    try:
+        notebook = jupytext.reads(text, fmt={"extension": ".py", "format_name": "percent", "comment_magics": False})
+    except Exception as error:  # whatever jupytext makes of a header that says nonsense
+        raise Unreadable(f"the script's cells cannot be read ({error}): mend or delete the comments above the first cell") from None
     if len(notebook.cells) > MAX_CELLS:
         raise Unreadable(f"{len(notebook.cells)} cells; the limit is {MAX_CELLS}", refused=True)
     cells = tuple(
         _cell({"cell_type": node.cell_type, "source": node.source, "metadata": dict(node.metadata)}, position)
         for position, node in enumerate(notebook.cells, 1)
     )
+    return cells, _claimed(text), ()
+
+
+def _claimed(text: str) -> str:
     lesson = re.search(r"^#\s*lesson:\s*([a-z0-9-]+)\s*$", text, re.MULTILINE)
-    return cells, lesson[1] if lesson else "", ()
+    return lesson[1] if lesson else ""
 
 
 def _check(cells: tuple[SubmittedCell, ...]) -> None:

@@ -18,6 +18,7 @@ from course.receipt import Line, Receipt, Run, read
 from course.schema import Comparator
 from course.values import Value
 from graders.judge import Judged, judge
+from graders.kernels.cold import KernelFailed
 from graders.measure import Measured, Say, measure
 from graders.program import parameters_text, reference
 from graders.run import Trace
@@ -49,6 +50,8 @@ def verify_by_id(root: Path, lesson_id: str) -> Outcome:
         problems = verify(lesson, receipt, root / ".cache", lambda text: print(text, file=sys.stderr, flush=True))
     except CourseError as error:
         return Outcome(lesson_id, faults=tuple(str(problem) for problem in error.problems))
+    except KernelFailed as error:
+        return Outcome(lesson_id, faults=(str(error),))
     mistakes = sum(len(exercise.mistakes) for exercise in lesson.meta.exercises)
     return Outcome(lesson_id, f"{len(receipt.lines)} lines, {len(receipt.runs)} runs, {mistakes} mistakes", tuple(problems))
 

@@ -11,7 +11,7 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
-from graders.kernels.sandbox import Scratch
+from graders.kernels.sandbox import Scratch, descendants, kill
 
 START_SECONDS = 120.0
 _SOCKET_PATH = 90  # bytes; Linux allows 107, macOS 103, and jupyter_client appends a few
@@ -58,4 +58,6 @@ async def kernel(scratch: Scratch) -> AsyncIterator[tuple[AsyncKernelManager, As
             if client is not None:
                 client.stop_channels()
             if manager.has_kernel:
+                children = descendants(getattr(getattr(manager.provisioner, "process", None), "pid", None))
                 await manager.shutdown_kernel(now=True)
+                kill(children)

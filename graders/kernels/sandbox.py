@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -124,12 +124,24 @@ def end_processes(token: str) -> int:
 
     Only processes whose environment names this very run are touched.
     """
-    found = [process for process in psutil.process_iter() if _carries(process, token)]
-    for process in found:
-        with _gone_is_fine():
+    return kill([process for process in psutil.process_iter() if _carries(process, token)])
+
+
+def descendants(pid: int | None) -> list[psutil.Process]:
+    """The processes that a process has started, and theirs, as far as the chain of parents still shows them."""
+    try:
+        return list(psutil.Process(pid).children(recursive=True)) if pid is not None else []
+    except psutil.Error:
+        return []
+
+
+def kill(processes: list[psutil.Process]) -> int:
+    """End processes at once and wait until they are gone. Returns how many there were."""
+    for process in processes:
+        with suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(found, timeout=5)
-    return len(found)
+    psutil.wait_procs(processes, timeout=5)
+    return len(processes)
 
 
 def _carries(process: psutil.Process, token: str) -> bool:
@@ -141,14 +153,6 @@ def _carries(process: psutil.Process, token: str) -> bool:
         return False
 
 
-@contextmanager
-def _gone_is_fine() -> Iterator[None]:
-    try:
-        yield
-    except psutil.NoSuchProcess:
-        return
-
-
 def remove(folder: Path) -> None:
     """Delete a folder of ours, also where it holds read-only entries. A file that is still held open (Windows) gets a
     few tries; what cannot be deleted is left to the system's own cleaning of temporary files.
@@ -157,11 +161,13 @@ def remove(folder: Path) -> None:
     def writable(function: object, path: str, error: object) -> None:
         del function, error
         for one in (Path(path).parent, Path(path)):
-            if not one.is_symlink() and one.exists():
-                one.chmod(0o700)
+            # The folder's own parent holds what belongs to others.
+            if one.is_relative_to(folder) and not one.is_symlink():
+                with suppress(OSError):
+                    one.chmod(0o700)
 
     for attempt in range(3):
-        # Python 3.12 renamed the argument; the old name works until 3.14.
+        # Python 3.12 renamed the argument and deprecated the old name.
         if sys.version_info >= (3, 12):
             shutil.rmtree(folder, onexc=writable)
         else:

@@ -111,7 +111,7 @@ def _table_cell(submission: SubmissionResult | None) -> Text:
 
 def totals(submissions: Sequence[SubmissionResult]) -> str:
     """``36 verdicts on 12 submissions: 20 PASS, 9 FAIL, …``."""
-    counts = Counter(result.verdict for submission in submissions for result in submission.exercises)
+    judged = [submission for submission in submissions if submission.file]
+    counts = Counter(result.verdict for submission in judged for result in submission.exercises)
     parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    handed = sum(bool(submission.file) for submission in submissions)
-    return f"{sum(counts.values())} verdicts on {handed} submissions: {parts or 'none'}"
+    return f"{sum(counts.values())} verdicts on {len(judged)} submissions: {parts or 'none'}"

@@ -6,9 +6,11 @@ import json
 import nbformat
 import pytest
 
+from course.catalogue import load
 from course.errors import CourseError
 from course.receipt import read as read_receipt
 from graders.check import Desk, Settings, check, draw_plans
+from graders.record import record
 from graders.verdict import Reason, Verdict
 from tests.conftest import reference_answers
 
@@ -64,6 +66,48 @@ def test_answers_in_another_cell_than_their_own_count(tiny, hand_in, verdicts):
     found = verdicts(hand_in(tiny, {"double": "pass"}, more=[("function", answers["double"]), ("done", answers["function"])]))
     assert [one.verdict for one in found.values()] == [Verdict.PASS, Verdict.PASS], found
     assert "double was answered in another cell than its own" in verdicts.all.notices
+
+
+def test_a_name_of_the_lesson_cannot_answer_for_it(tiny_copy, cache, hand_in, verdicts):
+    path = tiny_copy / "phases/01-tiny/01-double/lesson.toml"
+    text = path.read_text(encoding="utf-8").replace('mean = "close"', 'mean = "close", "max(numbers) == total" = "exact"')
+    path.write_text(text, encoding="utf-8")
+    lesson = load(tiny_copy).lesson("tiny-01")
+    record(lesson, tiny_copy, cache, lambda line: None)
+    right = reference_answers(lesson)
+    trick = "class Any:\n    def __eq__(self, other): return False\nmax = lambda values: total\nnumbers = [Any()]\n"
+    found = verdicts(hand_in(lesson, {**right, "function": f"{trick}{right['function']}"}), lesson)
+    assert found["double"].verdict is Verdict.PASS, found
+    assert found["function"].verdict is Verdict.PASS, found
+
+
+def test_an_answer_merged_into_a_given_cell_is_found(tiny, hand_in, verdicts):
+    path = hand_in(tiny, reference_answers(tiny))
+    made = nbformat.read(path, 4)
+    made.cells[3].source += "\n" + made.cells[4].source
+    del made.cells[4]
+    nbformat.write(made, path)
+    assert [one.verdict for one in verdicts(path).values()] == [Verdict.PASS, Verdict.PASS], verdicts.all
+
+
+def test_a_file_without_any_sign_of_its_cells_is_judged_by_its_names(tiny, hand_in, verdicts):
+    path = hand_in(tiny, reference_answers(tiny))
+    made = nbformat.read(path, 4)
+    for cell in made.cells:
+        cell.source = cell.source.partition("\n")[2]
+        cell.metadata.clear()
+        cell.id = f"x{cell.id}"
+    nbformat.write(made, path)
+    assert [one.verdict for one in verdicts(path).values()] == [Verdict.PASS, Verdict.PASS], verdicts.all
+    script = path.with_suffix(".PY")
+    script.write_text(
+        "".join(
+            f"# In[{n}]:\n\n{cell.source}\n\n"
+            for n, cell in enumerate(nbformat.read(hand_in(tiny, reference_answers(tiny)), 4).cells)
+        ),
+        encoding="utf-8",
+    )
+    assert [one.verdict for one in verdicts(script).values()] == [Verdict.PASS, Verdict.PASS], verdicts.all
 
 
 def test_quit_has_no_effect(tiny, hand_in, verdicts):
@@ -132,6 +176,24 @@ def test_time_death_and_unreadable_files(tiny, hand_in, verdicts, tmp_path):
     assert {one.verdict for one in verdicts(None).values()} == {Verdict.UNSOLVED}
 
 
+def test_a_function_without_end_and_time_that_is_used_up_are_time_outs(tiny, hand_in, verdicts):
+    endless = "def scaled(values, factor):\n    while True: pass"
+    found = verdicts(hand_in(tiny, {**reference_answers(tiny), "function": endless}), cell_seconds=5)
+    assert (found["double"].verdict, found["function"].verdict) == (Verdict.PASS, Verdict.TIMEOUT)
+    sleep = {**reference_answers(tiny), "double": "import time\ntime.sleep(600)"}
+    found = verdicts(hand_in(tiny, sleep), cell_seconds=500, total_seconds=5)
+    assert {one.verdict for one in found.values()} == {Verdict.TIMEOUT}
+    assert "used up before this exercise was reached" in found["function"].message
+
+
+def test_a_run_that_ended_before_an_exercise_says_nothing_of_it(tiny, hand_in, verdicts):
+    # N=7 is run for the sake of `double` only, and the draw after it, in a new kernel, ends before `function`.
+    answer = f"import os\nif N == 7: os._exit(0)\n{RIGHT_FUNCTION}"
+    found = verdicts(hand_in(tiny, {**reference_answers(tiny), "function": answer}))
+    assert found["double"].verdict is Verdict.PASS
+    assert (found["function"].verdict, found["function"].reason) == (Verdict.FAIL, Reason.NOT_RUN)
+
+
 def test_what_stands_before_a_crash_is_judged_to_the_end(tiny, hand_in, verdicts):
     found = verdicts(hand_in(tiny, {**reference_answers(tiny), "function": "import os; os._exit(0)"}))
     assert found["double"].verdict is Verdict.PASS and found["double"].runs == ("base", "N=5", "N=7", "draw 7")
@@ -170,8 +232,6 @@ def test_a_draw_is_fresh_repeatable_and_never_a_variant(tiny):
 
 
 def test_a_receipt_of_another_source_says_which_command_to_run(tiny_copy):
-    from course.catalogue import load
-
     script = tiny_copy / "phases/01-tiny/01-double/code/main.py"
     script.write_text(script.read_text().replace("N = 3", "N = 4"))
     with pytest.raises(CourseError, match="make record LESSON=tiny-01"):

@@ -1,5 +1,6 @@
 """The commands as a person or a script uses them: lines, reports, exit codes, bad input."""
 
+import contextlib
 import csv
 import json
 import os
@@ -11,6 +12,7 @@ import time
 import xml.etree.ElementTree as ET
 
 import nbformat
+import psutil
 import pytest
 
 from tests.conftest import notebook, reference_answers
@@ -249,7 +251,8 @@ def test_record_refuses_a_script_that_fails(graders, tiny_copy):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for one process of a console")
-def test_an_interrupted_run_reports_what_it_has_and_leaves_no_kernel(root, tiny, tiny_root, folder, tmp_path):
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupted_run_reports_what_it_has_and_leaves_no_kernel(root, tiny, tiny_root, folder, tmp_path, name):
     (folder / "Slow").mkdir()
     slow = {**reference_answers(tiny), "double": "import time\ntime.sleep(600)"}
     nbformat.write(notebook(tiny, slow), folder / "Slow" / "tiny-01.ipynb")
@@ -268,10 +271,12 @@ def test_an_interrupted_run_reports_what_it_has_and_leaves_no_kernel(root, tiny,
         "--total-seconds",
         "600",
     ]
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
     process = subprocess.Popen(
         command,
         cwd=tiny_root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        env={**os.environ, "PYTHONPATH": str(root), "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -283,13 +288,20 @@ def test_an_interrupted_run_reports_what_it_has_and_leaves_no_kernel(root, tiny,
         if sum("Ana" in one or "Li" in one for one in seen) == 4:
             break
     time.sleep(1)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(getattr(signal, name))
     rest, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     results = json.loads((out / "results.json").read_text(encoding="utf-8"))
     assert results["complete"] is False
     assert {one["learner"] for one in results["submissions"]} >= {"Ana Pérez", "Li, Wei"}
     assert "interrupted" in rest and "Traceback" not in errors
+    assert results["receipts"]
+    assert not list(temporary.iterdir())
+    ours = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            ours += [process] if process.environ().get("HOME", "").startswith(str(temporary)) else []
+    assert not ours
 
 
 def test_output_is_utf8_whatever_the_locale(graders, folder, tmp_path):

@@ -78,6 +78,23 @@ def test_a_file_that_says_nothing_is_left_out_and_named_or_taken_if_there_is_one
     assert sorted(path.name for path in found.unknown) == ["helper.py", "scratch.ipynb"]
 
 
+def test_of_two_files_that_say_nothing_none_is_chosen(folder, tiny, tiny_course):
+    put(folder, tiny, "Ana", "tiny-01.ipynb")
+    (folder / "Bo").mkdir()
+    for name in ("a.ipynb", "b.ipynb"):
+        nbformat.write(nbformat.v4.new_notebook(), folder / "Bo" / name)
+    found = {one.learner: one.files for one in search(folder, tiny_course).found}
+    assert [path.name for path in found["Bo"]] == ["a.ipynb", "b.ipynb"]
+
+
+def test_a_file_that_cannot_be_read_does_not_stop_the_search(folder, tiny, tiny_course):
+    put(folder, tiny, "Ana", "tiny-01.ipynb")
+    (folder / "Bo").mkdir()
+    (folder / "Bo" / "homework.ipynb").write_text('{"cells": [], "n": ' + "1" * 5_000 + "}")
+    (folder / "Bo" / "homework.py").write_text("# ---\n# jupyter:\n#   jupytext: 3\n# ---\n# %% A\n")
+    assert {one.learner for one in search(folder, tiny_course).found} == {"Ana", "Bo"}
+
+
 def test_two_files_for_one_lesson_are_both_listed(folder, tiny, tiny_course):
     put(folder, tiny, "Ana", "tiny-01.ipynb")
     (folder / "Ana" / "tiny-01.py").write_text("# %% A\nx = 1\n")

@@ -112,6 +112,22 @@ def test_a_cell_that_stopped_is_the_cause_of_a_missing_name(verdict):
     assert result.message == "cell 2 stopped with ZeroDivisionError: division by zero before mean was defined"
 
 
+def test_a_cell_that_stops_under_other_parameters_only_is_told_so(verdict):
+    cells = (CellOutcome(0, "ok"), CellOutcome(1, "error", "IndexError: list index out of range"))
+    seen = {**RIGHT_5, "mean": NAME_ERROR}
+    result = verdict(Judged(trace(RIGHT), RIGHT), Judged(trace(seen, plan=FIVE, cells=cells), RIGHT_5))
+    assert result.message == "cell 2 stopped with IndexError: list index out of range before mean was defined (for N=5)"
+
+
+def test_a_time_out_counts_before_blanks_and_blanks_before_what_was_not_reached(verdict, tiny):
+    ellipsis, scaffold = Value(kind="ellipsis"), program(tiny.scaffolds["double"].source)
+    seen = {"doubled": ellipsis, "mean": ellipsis}
+    late = verdict(Judged(trace(seen, cells=(CellOutcome(0, "ok"), CellOutcome(1, "timeout"))), RIGHT), prog=scaffold)
+    assert late.verdict is Verdict.TIMEOUT
+    unreached = verdict(Judged(trace(None, cells=(CellOutcome(0, "timeout"), CellOutcome(1, "not-run"))), RIGHT), prog=scaffold)
+    assert unreached.verdict is Verdict.UNSOLVED
+
+
 def test_a_misspelled_name_is_pointed_out(verdict):
     result = verdict(Judged(trace({**RIGHT, "mean": NAME_ERROR}, names={"double": ("doubled", "maen")}), RIGHT))
     assert (result.reason, result.message) == (Reason.MISSING, "mean isn't defined; there is maen")
@@ -126,9 +142,11 @@ def test_time_death_and_tampering_each_have_their_own_words(verdict):
     assert (before.verdict, before.reason) == (Verdict.FAIL, Reason.DIED) and before.message.startswith("not run: ")
     budget = verdict(Judged(trace(None, cells=(CellOutcome(0, "ok"), CellOutcome(1, "not-run"))), RIGHT))
     assert budget.verdict is Verdict.TIMEOUT
+    slow = verdict(Judged(trace(None, slow=frozenset({"double"})), RIGHT))
+    assert (slow.verdict, slow.reason) == (Verdict.TIMEOUT, Reason.TIMEOUT)
     forged = verdict(Judged(trace(None, tampered=frozenset({"double"})), RIGHT))
     assert (forged.verdict, forged.reason) == (Verdict.FAIL, Reason.TAMPERED)
-    assert len({one.message for one in (late, died, before, budget, forged)}) == 5
+    assert len({one.message for one in (late, died, before, budget, slow, forged)}) == 6
 
 
 def test_a_missing_cell_says_how_to_get_it_back(verdict, tiny):

@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from graders.program import of_submission, overrides, parameters_text, reference
+from graders.program import bindings, of_submission, overrides, parameters_text, reference
 from graders.submission import read
 from tests.conftest import notebook, reference_answers
 
@@ -65,6 +65,25 @@ def test_a_copied_exercise_cell_counts_with_the_original(tiny, program):
     found = program(notebook(tiny, more=[("double", "# cell: double\nmean = 4")]))
     assert found.observed_after["double"] == 5
     assert "cells 5 and 6 both are double; both were run, in this order" in found.notices
+
+
+def test_an_unchanged_copy_of_a_given_cell_is_not_run_again(tiny, program):
+    found = program(notebook(tiny, more=[("double", "N = 3\nSEED = 1")]))
+    assert ids(found) == ORDER
+
+
+def test_what_a_name_in_a_probe_means(tiny):
+    found = reference(tiny)
+    assert found.given == {"double": (), "function": ("SEED", "numbers")}
+    assert found.keeps == {0: ("SEED",), 1: ("numbers",)}
+    assert bindings("import a.b as c, d.e\nfor i in x:\n    with y as z: w = 1\ndef f(): q = 1\n[u for u in v]") == {
+        "c",
+        "d",
+        "i",
+        "z",
+        "w",
+        "f",
+    }
 
 
 def test_a_copied_given_cell_runs_as_the_learners_own(tiny, program):

@@ -1,6 +1,8 @@
 """Real kernels: observation at the point of use, limits, and nothing left behind."""
 
 import asyncio
+import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -9,7 +11,8 @@ import pytest
 
 from course.schema import Limits
 from course.values import show
-from graders.kernels.sandbox import TOKEN, end_processes, scratch
+from graders.kernels.cold import KernelFailed
+from graders.kernels.sandbox import TOKEN, end_processes, remove, scratch
 from graders.program import Program, Step
 from graders.run import Loss, Plan, run
 
@@ -73,8 +76,31 @@ def test_a_kernel_that_exits_is_seen_at_once(cache):
 
 
 def test_the_whole_time_is_bounded(cache):
-    (trace,) = run_cells(cache, "import time; time.sleep(1.5)", "x = 1", limits=Limits(cell_seconds=20, total_seconds=1), after=1)
-    assert [one.status for one in trace.cells][1] == "not-run"
+    (trace,) = run_cells(cache, "import time; time.sleep(60)", "x = 1", limits=Limits(cell_seconds=20, total_seconds=1), after=1)
+    assert [one.status for one in trace.cells] == ["timeout", "not-run"]
+    assert shown(trace) == {} and trace.lost is None  # nothing is known of a cell that was not run
+
+
+def test_a_probe_that_does_not_end_is_interrupted_and_no_tampering(cache):
+    source = "def f():\n    while True: pass"
+    limits = Limits(cell_seconds=1, total_seconds=60)
+    (trace,) = run_cells(cache, source, "y = 2", probes=("f()",), limits=limits)
+    assert (trace.slow, trace.tampered, shown(trace)) == ({"e"}, frozenset(), {})
+    assert trace.cells[1].status == "ok"
+
+
+def test_a_kernel_that_does_not_answer_is_no_fault_of_the_learner(cache, monkeypatch):
+    monkeypatch.setattr("graders.run.INSTALL_SECONDS", 1e-6)
+    with pytest.raises(KernelFailed, match="does not answer"):
+        run_cells(cache, "x = 1")
+
+
+@pytest.mark.parametrize(
+    "left", ["os.mkdir('1')\n    open('1/file', 'w').close()", "open('1', 'w').close()"], ids=["folder", "file"]
+)
+def test_what_a_run_leaves_behind_is_not_in_the_next_ones_way(cache, left):
+    base, two = run_cells(cache, "N = 1", f"import os\nif N == 1:\n    {left}\nx = os.listdir('.')", plans=[{"N": 2}], after=1)
+    assert (shown(base)["x"], shown(two)["x"]) == ("['1']", "[]")
 
 
 def test_a_flood_of_output_is_cut_and_said(cache):
@@ -160,6 +186,13 @@ def test_children_in_sessions_of_their_own_are_ended(cache):
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+def test_children_with_an_empty_environment_are_ended_too(cache):
+    source = "import subprocess, sys\nx = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(300)'], env={}, start_new_session=True).pid"
+    (trace,) = run_cells(cache, source)
+    pid = trace.observations["e"]["x"].data
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
 def test_only_processes_of_the_run_are_ended():
     assert end_processes("no such run") == 0
 
@@ -169,3 +202,28 @@ def test_two_scratch_folders_do_not_meet(cache):
         assert one.root != other.root
         assert one.environment()[TOKEN] != other.environment()[TOKEN]
     assert not one.root.exists() and not other.root.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may delete everything")
+def test_read_only_folders_are_deleted(tmp_path):
+    (tmp_path / "ts" / "d").mkdir(parents=True)
+    (tmp_path / "ts" / "d" / "file").touch()
+    (tmp_path / "ts" / "d").chmod(0o500)
+    remove(tmp_path / "ts")
+    assert not (tmp_path / "ts").exists()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such permissions")
+def test_deleting_changes_nothing_around_the_folder(tmp_path, monkeypatch):
+    folder = tmp_path / "ts"
+    folder.mkdir(mode=0o500)
+    tmp_path.chmod(0o755)
+
+    def refuse(path, **more):
+        for handler in (more.get("onexc"), more.get("onerror")):
+            if handler:
+                handler(os.rmdir, str(path), OSError())
+
+    monkeypatch.setattr(shutil, "rmtree", refuse)
+    remove(folder)
+    assert (folder.stat().st_mode & 0o777, tmp_path.stat().st_mode & 0o777) == (0o700, 0o755)

@@ -80,6 +80,7 @@ def test_nbformat_3_is_converted(tmp_path):
         (b'{"cells": [], "metadata": {"a": "\x92"}}', "byte 0x92 at offset"),
         (b'{"a" 1, "cells": []}', "broken JSON at line 1"),
         (b"[" * 100_000, "nested too deeply"),
+        (b'{"cells": [], "n": ' + b"1" * 5_000 + b"}", "a number too long"),
     ],
 )
 def test_what_is_not_a_notebook_says_what_it_is(tmp_path, data, said):
@@ -160,6 +161,10 @@ def test_a_script_with_and_without_cells(tmp_path):
         written(tmp_path, b'# %% A id="double" role="exercise"\n# cell: double\nx = 1\n# %% [markdown]\n# words\n', "b.py")
     )
     assert [(cell.kind, cell.names) for cell in percent.cells] == [("code", ("double",)), ("markdown", ())]
+    many_lines = written(tmp_path, b"\n" * 200_000 + b"# %% A\nx = 1\n", "d.py")  # with a careless pattern this takes minutes
+    assert read(many_lines).cells[-1].source == "x = 1"
+    with pytest.raises(Unreadable, match="the comments above the first cell"):
+        read(written(tmp_path, b"# ---\n# jupyter:\n#   jupytext: 3\n# ---\n# %% A\nx = 1\n", "e.py"))
     with pytest.raises(Unreadable, match="line 2: unresolved git merge"):
         read(written(tmp_path, b"x = 1\n<<<<<<< HEAD\ny = 2\n", "c.py"))
 
@@ -191,3 +196,19 @@ def test_no_bytes_bring_the_reader_down(tmp_path_factory, data, suffix):
         read(path)
     except Unreadable as error:
         assert len(str(error)) < 2000
+
+
+def test_merged_cells_are_taken_apart_at_their_markers(tmp_path):
+    data = cells("before = 1\n# cell: numbers\nx = 1\n\n# cell: double\ny = 2", "%%time\n# a note\n# cell: look\nz = 3")
+    found = read(written(tmp_path, data)).cells
+    assert [(cell.position, cell.names[:1]) for cell in found] == [(1, ()), (1, ("numbers",)), (1, ("double",)), (2, ("look",))]
+    assert found[0].source == "before = 1" and found[2].source == "# cell: double\ny = 2"
+
+
+def test_a_late_double_key_is_found_in_a_large_object(tmp_path):
+    keys = ", ".join(f'"k{n}": 1' for n in range(50_000))
+    assert refusal(written(tmp_path, f'{{"cells": [], {keys}, "k7": 2}}'.encode())).refused
+
+
+def test_the_ending_may_be_written_in_capitals(tmp_path):
+    assert read(written(tmp_path, cells("x = 1"), "A.IPYNB")).cells[0].source == "x = 1"
