@@ -73,6 +73,11 @@ class Lesson:
         raise KeyError(exercise_id)
 
     @cached_property
+    def parameters(self) -> dict[str, object]:
+        """The parameters that a run may be repeated with, and their own values. One that is no literal is None."""
+        return {name: value for cell in self.cells if cell.role == "parameters" for name, value in _parameters(cell.source).items()}
+
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of what a run of this lesson depends on: its cells, and what is asked of and varied in the exercises.
 
@@ -333,7 +338,7 @@ def _lesson_problems(shown: str, meta: LessonFile, quiz: QuizFile, cells: tuple[
     for index, fact in enumerate(meta.facts):
         if fact.cell not in roles:
             problems.append(Problem(file, f"fact[{index}].cell", f"there is no cell {fact.cell!r}", "name a cell of code/main.py"))
-    parameters = _parameter_names(cells)
+    parameters = {name for cell in cells if cell.role == "parameters" for name in _parameters(cell.source)}
     problems += [
         Problem(file, "grading", f"{one} is not a parameter", f"use one of: {', '.join(sorted(parameters)) or 'none yet'}")
         for one in meta.grading
@@ -373,16 +378,18 @@ def _lesson_problems(shown: str, meta: LessonFile, quiz: QuizFile, cells: tuple[
     return problems
 
 
-def _parameter_names(cells: tuple[Cell, ...]) -> set[str]:
-    return {
-        target.id
-        for cell in cells
-        if cell.role == "parameters"
-        for node in ast.parse(cell.source).body
-        if isinstance(node, ast.Assign | ast.AnnAssign)
-        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
-        if isinstance(target, ast.Name)
-    }
+def _parameters(source: str) -> dict[str, object]:
+    """The names that a parameters cell assigns, with their values where those are literals."""
+    found: dict[str, object] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            try:
+                value = ast.literal_eval(node.value)
+            except ValueError:
+                value = None
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found |= {target.id: value for target in targets if isinstance(target, ast.Name)}
+    return found
 
 
 def _reference_problems(phases: tuple[Phase, ...], file: CourseFile) -> list[Problem]:

@@ -15,7 +15,7 @@ from course.catalogue import Lesson
 from course.errors import CourseError
 from course.receipt import Receipt
 from course.receipt import read as read_receipt
-from course.schema import Limits, ParameterValue, Range
+from course.schema import Limits, Parameters, ParameterValue, Range
 from course.values import Value
 from graders.judge import Judged, differences, judge
 from graders.measure import exercise_plans
@@ -86,7 +86,7 @@ class Desk:
 def draw_plans(lesson: Lesson, seed: int) -> list[Plan]:
     """Fresh parameters for every distinct draw of a lesson. The same seed gives the same ones.
 
-    Parameters that happen to be the lesson's own variants are drawn again: they would prove nothing.
+    Parameters that happen to be the lesson's own, or those of a variant, are drawn again: they would prove nothing.
     """
     groups: list[tuple[Mapping[str, Range], dict[str, tuple[str, ...]]]] = []
     for exercise in lesson.meta.exercises:
@@ -97,13 +97,15 @@ def draw_plans(lesson: Lesson, seed: int) -> list[Plan]:
             probes = {}
             groups.append((exercise.draw, probes))
         probes[exercise.id] = tuple(exercise.probes)
-    known = [variant for exercise in lesson.meta.exercises for variant in exercise.variants]
+    known: list[Parameters] = [variant for exercise in lesson.meta.exercises for variant in exercise.variants]
+    base = lesson.parameters
     plans: list[Plan] = []
     for number, (ranges, probes) in enumerate(groups):
         source = random.Random(f"{seed}/{lesson.id}/{number}")  # noqa: S311 - unpredictable is enough, secret is not needed
+        public = [*known, {name: base.get(name) for name in ranges}]
         parameters = {name: _draw(span, source) for name, span in ranges.items()}
         for _ in range(100):
-            if parameters not in known:
+            if parameters not in public:
                 break
             parameters = {name: _draw(span, source) for name, span in ranges.items()}
         plans.append(Plan({**lesson.meta.grading, **parameters}, probes, name=f"draw {seed}"))

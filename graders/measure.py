@@ -44,8 +44,16 @@ def environment(packages: tuple[str, ...], *, devices: bool = True) -> Environme
     Args:
         packages: names of distributions.
         devices: whether to ask JAX, in a process of its own, which devices it finds.
+
+    Raises:
+        CourseError: if one of them is not installed.
     """
-    versions = {name: importlib.metadata.version(name) for name in packages}
+    try:
+        versions = {name: importlib.metadata.version(name) for name in packages}
+    except importlib.metadata.PackageNotFoundError as error:
+        raise CourseError.at(
+            "packages", "", f"{error.name} is not installed here", "mend its name, or add it to pyproject.toml"
+        ) from None
     found: tuple[str, ...] = ()
     if devices and "jax" in packages:
         # In a process of its own: the grader's must never start a JAX backend.

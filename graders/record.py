@@ -25,6 +25,7 @@ def record(lesson: Lesson, root: Path, cache: Path, say: Say) -> Receipt:
         CourseError: if the reference is not sound, a mistake is not told apart, or script and notebook print different
             lines. Nothing is written then.
     """
+    place = environment(lesson.meta.packages)  # first, since a misspelled package should not cost minutes
     measured = measure(lesson, cache, say)
     lines = tuple(
         Line(cell=reference(lesson).steps[cell.step].id, text=text)
@@ -34,7 +35,6 @@ def record(lesson: Lesson, root: Path, cache: Path, say: Say) -> Receipt:
     problems = [*unproven(lesson, measured), *lines_differ(lesson, lines, measured.script, "as a script")]
     if problems:
         raise CourseError(*(Problem(lesson.id, "", one, "mend the lesson, then record again") for one in problems))
-    place = environment(lesson.meta.packages)
     receipt = Receipt(
         lesson=lesson.id,
         digest=lesson.digest,

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import nbformat
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from course.catalogue import load
 from course.errors import CourseError
 from course.receipt import read as read_receipt
+from course.schema import Range
 from graders.check import Desk, Settings, check, draw_plans
 from graders.record import record
 from graders.verdict import Reason, Verdict
@@ -229,6 +231,12 @@ def test_a_draw_is_fresh_repeatable_and_never_a_variant(tiny):
     drawn = {str(plan.parameters) for seed in range(50) for plan in draw_plans(tiny, seed)}
     assert len(drawn) > 40
     assert all(10 <= plan.parameters["N"] <= 400 for plan in draw_plans(tiny, 3))
+
+
+def test_a_draw_is_never_the_lessons_own_parameters(tiny):
+    narrow = tiny.exercise("double").model_copy(update={"draw": {"N": Range(low=3, high=7)}})
+    lesson = replace(tiny, meta=tiny.meta.model_copy(update={"exercises": (narrow,)}))
+    assert {plan.parameters["N"] for seed in range(60) for plan in draw_plans(lesson, seed)} == {4, 6}  # not 3, 5, 7
 
 
 def test_a_receipt_of_another_source_says_which_command_to_run(tiny_copy):
