@@ -5,7 +5,7 @@
 #
 # **Eleven examples, batches of four: what becomes of the last three, and how would you know?**
 #
-# `recovery-01` · 70 minutes · CPU · comes after: phase 05, Neural network training
+# `recovery-01` · 70 minutes · CPU · comes after: phase 05 (Neural network training)
 #
 # Afterwards you can:
 #
@@ -75,7 +75,7 @@ def epoch_order(seed: int, epoch: int) -> np.ndarray:
         epoch: counted from 0.
 
     Returns:
-        Positions in the source, int64 of shape (records,), each position once.
+        Row numbers of the source, int64 of shape (records,), each row once.
     """
     # Seeding with the sum seed + epoch would make epoch 1 of run 17 the same as epoch 0 of run 18.
     generator = np.random.default_rng(np.random.SeedSequence([seed, epoch]))
@@ -96,10 +96,10 @@ assert sorted(first_answer.tolist()) == list(range(RECORDS))
 # %% One index for three arrays id="make-batches" role="build"
 # cell: make-batches
 def take(index: np.ndarray) -> dict[str, np.ndarray]:
-    """The records at some positions of the source.
+    """The records in some rows of the source.
 
     Args:
-        index: positions, integers of shape (size,).
+        index: row numbers, integers of shape (size,).
 
     Returns:
         `id`, `x` and `y` as copies, each of shape (size,) and in the order of `index`.
@@ -128,7 +128,7 @@ def make_batches(
     Raises:
         ValueError: at the call, for a batch size that is not positive.
     """
-    # In a function with `yield` this check would wait for the first batch and fail far from here.
+    # In a function with `yield` this check would wait until somebody asks for the first batch.
     if batch_size < 1:
         raise ValueError(f"batch_size must be at least 1, got {batch_size}")
     order = epoch_order(seed, epoch)
@@ -151,7 +151,7 @@ for wrong_size in (0, -4):
 # %% Epoch 0, with a stopwatch around it id="batches" role="build"
 # cell: batches
 start = time.perf_counter()
-# A generator does nothing until it is consumed; without list() the stopwatch would miss the work.
+# A generator makes no batch until it is asked; without list() the stopwatch would miss the work.
 batches = list(make_batches(SEED, 0))
 elapsed = time.perf_counter() - start
 
@@ -418,9 +418,9 @@ assert np.shape(mask) == (BATCH_SIZE,), "mask needs one entry for each slot"
 
 # %% What changes the digest id="fingerprint-meaning" role="exercise"
 # cell: fingerprint-meaning
-same = ...  # TODO: of a copy of the source
-reversed_digest = ...  # TODO: records reversed
-changed_labels = ...  # TODO: one changed, `labels` not
+same = ...  # TODO: the digest of a copy of both
+reversed_digest = ...  # TODO: digest of both reversed
+changed_labels = ...  # TODO: one label changed, `labels` intact
 changed_digest = ...  # TODO: the digest with that label
 
 epoch_one = list(make_batches(SEED, 1))
@@ -449,7 +449,7 @@ else:
 #
 # 1. Reverse the labels into a new array or a view; writing into `batch["y"]` would damage what `batches` holds.
 # 2. In `aligned`, compare row by row and return one True or False for all rows. Leave room for rounding in the sixth decimal place, not more.
-# 3. In `realign`, use one index for everything. In this source a record's ID is its position.
+# 3. In `realign`, use one index for everything. In this source a record's ID is the number of its row.
 # 4. For the edited source change the feature of one record in a copy, then make the labels fit. Take its digest.
 # 5. Try both alarms on both faults, and write down the four answers.
 #
@@ -463,7 +463,7 @@ else:
 # <details>
 # <summary>Hint 2</summary>
 #
-# `np.allclose(y, 2 * x - 1, rtol=0, atol=1e-5)` compares all rows at once. The lesson already has a function that turns an index into a batch. `np.where(ids == edited_id, a, b)` takes `a` for one record and `b` for all others.
+# `np.allclose(a, b, rtol=0, atol=1e-5)` compares two arrays row by row and answers once; one of the two is what the rule makes of `x`. The lesson already has a function that turns an index into a batch. `np.where(ids == edited_id, a, b)` takes `a` for one record and `b` for all others.
 #
 # </details>
 #
@@ -482,7 +482,7 @@ def aligned(x, y):
         x: features of shape (size,).
         y: labels of shape (size,).
     """
-    # Rounding to float32 may cost some millionths; labels of neighboring IDs are 0.2 apart.
+    # Rounding to float32 costs about a millionth; labels of neighboring IDs are 0.2 apart.
     return ...  # TODO: y = 2x - 1 in every row
 
 

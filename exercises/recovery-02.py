@@ -36,7 +36,7 @@ SEED = 42
 OTHER_SEED = 99  # of the sampler that has to be refused; must differ from SEED
 BATCH_SIZE = 4
 COUNT = 12
-UNEVEN_COUNT = 13  # records of the second fixture, which no batch of four divides
+UNEVEN_COUNT = 13  # records of the second source; batches of four leave a remainder
 HOST_RECORDS = 11
 WORKERS = 2  # worker processes in their experiment; 0 leaves that experiment out
 
@@ -61,12 +61,11 @@ import cloudpickle
 import numpy as np
 
 # Importing Grain 0.2.18 beside an older jaxlib warns that workers cannot be profiled. Nothing here
-# profiles, so that one warning is kept quiet; Grain's later warnings are not.
-absl_logger = logging.getLogger("absl")
-absl_logger.setLevel(logging.ERROR)
+# profiles, so warnings are kept quiet during this import and no longer.
+logging.disable(logging.WARNING)
 import grain.python as grain
 
-absl_logger.setLevel(logging.WARNING)
+logging.disable(logging.NOTSET)
 
 # %% [markdown]
 # ### The source
@@ -196,6 +195,7 @@ print("Iterator state bytes:", len(snapshot))
 state_inside = json.loads(snapshot)
 assert state_inside["last_seen_indices"] == {"0": BATCH_SIZE - 1}
 assert state_inside["data_source"] == repr(TutorialSource(COUNT))
+state_inside  # a notebook shows the value in which a cell ends
 
 # %% [markdown]
 # ### Restore the next read
@@ -232,7 +232,7 @@ print("Restored next batch matches")
 # **Predict before you run.** One batch and then a second were read from `iterator`. What does `next(iter(loader))` deliver, from the very same `loader`?
 #
 # - **A** The third batch, because the loader has delivered two
-# - **B** The first batch once more
+# - **B** The first batch once more, because a new reader starts over
 # - **C** Some other batch, because a new reader shuffles anew
 
 # %% A fresh reader of the same loader id="fresh-iterator" role="experiment"
@@ -318,7 +318,7 @@ assert full_batches == uneven_batches[:full]
 straddling_batch = uneven_batches[UNEVEN_COUNT // BATCH_SIZE]
 dropped_ids = [record for batch in uneven_batches[full:] for record in batch]
 
-# In the Dataset API the order of the words decides: here each epoch ends with a batch of its own.
+# In the Dataset API the order of the calls decides: here each epoch ends with a batch of its own.
 per_epoch = grain.MapDataset.source(TutorialSource(UNEVEN_COUNT)).shuffle(seed=SEED)
 per_epoch = per_epoch.batch(BATCH_SIZE).repeat(2)
 per_epoch_sizes = [len(batch["id"]) for batch in per_epoch]
@@ -372,7 +372,7 @@ panels[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.32), ncols=3, frameo
 # <details>
 # <summary>How to read the figure</summary>
 #
-# Read from left to right: that is the order of delivery. In the upper panel the thick line lies between positions 11 and 12, where a batch ends as well; each epoch is three whole batches. In the lower panel it lies between positions 12 and 13, inside the batch at positions 12 to 15. The circle and one of the squares in this batch have the same height: ID 11 is the last record of epoch 0 and comes again as the third of epoch 1, so one update reads it twice. The remainder appears once, at the end of the stream. In the code a column of the figure is one element of `order`; the plot shows order and membership, not speed.
+# Read from left to right: that is the order of delivery. In the upper panel the thick line lies between positions 11 and 12, where a batch ends as well; each epoch is three whole batches. In the lower panel it lies between positions 12 and 13, inside the batch at positions 12 to 15. The circle and one of the squares in this batch have the same height: the record that ends epoch 0 comes again early in epoch 1, so the batch `[11, 2, 0, 11]` holds it twice, and one update reads it twice. The remainder appears once, at the end of the stream. In the code a column of the figure is one element of `order`; the plot shows order and membership, not speed.
 #
 # </details>
 
@@ -383,7 +383,7 @@ panels[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.32), ncols=3, frameo
 #
 # - **A** Four: without workers a record is read when it is needed
 # - **B** Eight: it keeps one batch ready
-# - **C** All 24 of both epochs
+# - **C** All 24: something reads on while nobody asks
 
 # %% Reading ahead is not delivering id="read-ahead" role="experiment"
 # cell: read-ahead
@@ -422,6 +422,7 @@ ahead_read, ahead_delivered = read_and_delivered(None)
 serial_read, serial_delivered = read_and_delivered(SERIAL)
 assert serial_read == serial_delivered == ahead_delivered == BATCH_SIZE
 assert ahead_read > ahead_delivered
+{"ahead": (ahead_read, ahead_delivered), "serial": (serial_read, serial_delivered)}
 
 # %% [markdown]
 # <details>
@@ -507,6 +508,7 @@ assert isinstance(loader_answers["reversed, own name"], str)
 assert loader_answers["same"] == batch_ids(second_batch)
 # Under the old name nothing is refused, and every ID is the mirror image of the right one.
 assert loader_answers["reversed, old name"] == [COUNT - 1 - one for one in batch_ids(second_batch)]
+{"Dataset": dataset_answers, "DataLoader": loader_answers}
 
 # %% [markdown]
 # <details>
@@ -534,7 +536,7 @@ assert loader_answers["reversed, old name"] == [COUNT - 1 - one for one in batch
 #
 # - **A** Both accept: the records, the seed and the batch size are equal
 # - **B** Both refuse, because a source without a name cannot be checked
-# - **C** The first accepts, the second refuses
+# - **C** The first accepts, the second refuses: it has another object
 
 # %% Why the reader has to be a fresh one id="same-object" role="experiment"
 # cell: same-object
@@ -551,6 +553,7 @@ into_the_same = answer(unnamed_reader, unnamed_state)
 into_a_fresh_one = answer(iter(loader_over(UnnamedSource())), unnamed_state)
 assert into_the_same == batch_ids(second_batch)
 assert isinstance(into_a_fresh_one, str)
+{"the same reader": into_the_same, "a fresh one": into_a_fresh_one}
 
 # %% [markdown]
 # <details>
@@ -625,6 +628,7 @@ shuffled = grain.MapDataset.source(TutorialSource(HOST_RECORDS)).shuffle(seed=SE
 slices = [[int(record["id"]) for record in shuffled[host::HOSTS]] for host in range(HOSTS)]
 assert [len(part) for part in slices] == [host_share(host) for host in range(HOSTS)]
 assert sorted(slices[0] + slices[1]) == list(range(HOST_RECORDS))
+{"shares": shards, "one epoch": one_epoch_reads, "never read": never_read, "slices": slices}
 
 # %% [markdown]
 # <details>
@@ -694,9 +698,13 @@ def run_as_script(job, patience=150.0):
         try:
             printed, complaints = process.communicate(timeout=patience)
         finally:
-            # After a normal end both lines do nothing; after a time-out or Ctrl-C they clean up.
+            # After a normal end this does nothing; after a time-out or Ctrl-C it cleans up.
             process.terminate()
-            process.wait()
+            try:
+                process.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
     if process.returncode:
         raise RuntimeError(f"the process failed:\n{complaints[-2000:]}")
     return json.loads(printed)
@@ -704,11 +712,11 @@ def run_as_script(job, patience=150.0):
 # %% [markdown]
 # ### Experiment: Worker processes, and their state restored
 #
-# **Predict before you run.** Two worker processes instead of none, everything else equal. What becomes of the first batch, [8, 6, 7, 9]?
+# **Predict before you run.** Two worker processes instead of none, everything else equal. What becomes of the first batch, `[8, 6, 7, 9]`?
 #
 # - **A** It stays: the sampler fixes the order, and workers only help with reading
 # - **B** It depends on which worker is quicker
-# - **C** It becomes positions 0, 2, 4 and 6 of the stream: [8, 7, 0, 1]
+# - **C** It becomes positions 0, 2, 4 and 6 of the stream, in every run
 
 # %% Worker processes, and their state restored id="worker-processes" role="experiment"
 # cell: worker-processes
@@ -754,6 +762,7 @@ if worker_run:
     assert worker_run["left"] == 0, "a worker process was left running"
     # The state of two workers is no state for a reader without any.
     assert isinstance(answer(iter(make_loader()), worker_run["state"].encode()), str)
+worker_run
 
 # %% [markdown]
 # <details>
@@ -804,10 +813,11 @@ class BrokenReader:
 # What it trains:
 #
 # - Save a reader's position, restore it into a fresh reader, and prove the next read instead of trusting a seed
+# - Build source, sampler and batches with Grain, and audit what an epoch delivers
 #
 # How to go about it:
 #
-# 1. Take the IDs you expect from the printed order: two batches are gone, which are next?
+# 1. Take the IDs you expect from `one_epoch` in the audit of both epochs: two batches are gone, which are next?
 # 2. Each `next(later)` delivers one batch. Mind the order of the lines: the position changes with every `next`.
 # 3. Make `new_iterator` as a process would that was started after a crash: nothing of `later` is left but the bytes.
 # 4. Restore before the first `next`. `set_state` returns nothing; it changes the reader.
@@ -916,7 +926,7 @@ print("Next-epoch IDs replayed:", batch_ids(replay))
 # <details>
 # <summary>Hint 2</summary>
 #
-# `try: reader.set_state(state)`, then `except ValueError: return True`, and `return False` at the end. Restore `compatible` and `wider` through `refuses` and read exactly one batch from each afterwards.
+# Put `reader.set_state(state)` alone into a `try`, and name after `except` the one exception that the task names. There are two ways out of the function, and each returns its own answer. Restore `compatible` and `wider` through `refuses`, then read exactly one batch from each.
 #
 # </details>
 #
@@ -927,7 +937,7 @@ print("Next-epoch IDs replayed:", batch_ids(replay))
 def refuses(reader, state):
     """Whether `reader` refuses `state` because it belongs to another order of the data.
 
-    A reader that accepts the state stands at its position afterwards. Any other fault is not
+    A reader that accepts the state stands at its position from then on. Any other fault is not
     a refusal, and comes through as the exception it is.
     """
     ...  # TODO: True or False

@@ -33,7 +33,7 @@
 # cell: parameters
 WEIGHTS = 1024  # float32 numbers in the state
 FIRST_STEP = 1  # the step that is published; the next one is saved and left unpublished
-DELTA = 0.25  # what one update adds to every weight: a sum of powers of two, so float32 is exact
+DELTA = 0.25  # what one update adds to every weight: a multiple of 1/8, which float32 adds exactly
 SEED = 5  # order of the proposals, place of the sabotage, drill payload
 
 # The drills start processes, kill them, and restore a damaged checkpoint a hundred times. They
@@ -226,6 +226,8 @@ def outcome(function, *arguments, **keywords):
     """What a call returns, or the name of the exception it raises."""
     try:
         return function(*arguments, **keywords)
+    except FileNotFoundError:
+        return "FileNotFoundError"  # also for a class of one's own made from it
     except Exception as error:
         return type(error).__name__
 
@@ -456,7 +458,7 @@ print(f"Background failure raised by the two waits: {waits}; accepted stays {acc
 #
 # save() returns as if nothing were wrong. The first wait raises the writer's OSError; the second returns quietly. No folder has the final name, the announcement is refused, and recovery still selects step 1.
 #
-# A background failure has one place to surface, and it surfaces once. A loop that catches it for a log line and waits again finds nothing; so does one that only asks at the end of the run. The announcement must follow a wait that did not raise, and the preflight is the second line of defense: it looks at the disk.
+# In Orbax 0.12.8 a background failure surfaces once, in the next wait. A loop that catches it for a log line and waits again finds nothing; so does one that only asks at the end of the run. The announcement must follow a wait that did not raise, and the preflight is the second line of defense: it looks at the disk.
 #
 # </details>
 
@@ -527,7 +529,7 @@ if DRILLS:
 #
 # After each of the four kills recovery selects step 1, whether the folder of step 2 was empty, held one array or both, and even with the finished manifest lying beside it as LATEST.pending. The same writer, started again in the last of these folders and left alone, publishes step 2.
 #
-# There is one instant at which step 2 begins to exist for recovery, the rename, and no point before it is special. What a kill leaves behind is rubbish to be removed by the next attempt, not evidence to be weighed. A loader that takes the highest folder name would have taken an empty folder, half a state, and two complete ones that nobody vouched for.
+# There is one instant at which step 2 begins to exist for recovery, the rename, and no point before it is special. What a kill leaves behind is debris to be removed by the next attempt, not evidence to be weighed. A loader that takes the highest folder name would have taken an empty folder, half a state, and two complete ones that nobody vouched for.
 #
 # </details>
 
@@ -700,9 +702,9 @@ if DRILLS:
 # <details>
 # <summary>Your prediction: what each answer tells</summary>
 #
-# - **A**: A flip in the stream's structure does break it, and that happens. But noise hardly compresses, most bits stand there literally, and a decoder without a checksum passes them on.
+# - **A**: A flip in the stream's structure does break it, and that happens. But nearly every bit belongs to the code of some byte: the decoder reads another byte, soon finds its place again, and has no checksum that would object.
 # - **B**: It checks its index. For the array chunk nothing in these versions does, which is why this was worth measuring.
-# - **C** (right): Usually one weight differs, by a little or by a factor of 2 to a high power, depending on the bit. A run that continues from it looks healthy.
+# - **C** (right): Often a single weight differs, sometimes hundreds do, by a little or by a factor of 2 to a high power. Nothing in the restore says so.
 #
 # </details>
 #
@@ -769,8 +771,7 @@ if DRILLS:
     folders = [root / f"manager_{megabytes}" for megabytes in MANAGER_MB]
     with ExitStack() as stack:  # they start together: most of their time is spent importing
         savers = [
-            stack.enter_context(child(saver, folder, megabytes))
-            for folder, megabytes in zip(folders, MANAGER_MB, strict=True)
+            stack.enter_context(child(saver, folder, megabytes)) for folder, megabytes in zip(folders, MANAGER_MB, strict=True)
         ]
         manager_reports = [json.loads(hear(process)) for process in savers]
         for process in savers:
@@ -828,9 +829,7 @@ if DRILLS:
     losses = [0.5, 0.1, 0.4, 0.9]
     best = {}
     for mode in ("min", "max"):
-        options = ocp.CheckpointManagerOptions(
-            max_to_keep=2, best_fn=lambda metrics: metrics["loss"], best_mode=mode
-        )
+        options = ocp.CheckpointManagerOptions(max_to_keep=2, best_fn=lambda metrics: metrics["loss"], best_mode=mode)
         with ocp.CheckpointManager(root / f"best_{mode}", options=options) as manager:
             for step, loss in enumerate(losses):
                 arguments = ocp.args.StandardSave(small)
@@ -937,7 +936,7 @@ print(f"Interval: formula {by_formula:.1f} s, search {by_search} s, waste {perce
 # <details>
 # <summary>How to read the figure</summary>
 #
-# Read each curve from right to left: saving more often first pays, because less work is lost at a failure, until the saves themselves cost more than they rescue. The bottoms are flat: being wrong by a factor of two about the interval costs far less than being at either end. The dashed curve is lower and its dot lies further left, because an asynchronous save stops the run for a shorter time; on the right, where failures decide, the kind of save hardly matters. Both are calculations from three assumed numbers, not measurements of a run.
+# Read each curve from right to left: saving more often first pays, because less work is lost at a failure, until the saves themselves cost more than they rescue. The bottoms are flat: being wrong by a factor of two about the interval costs far less than being at either end. The dashed curve is lower and its dot lies further left, at 379 s with 3.1 %, because an asynchronous save stops the run for a shorter time; on the right, where failures decide, the kind of save hardly matters. Both are calculations from three assumed numbers, not measurements of a run.
 #
 # </details>
 
@@ -1138,8 +1137,8 @@ decisions, steps_published = rehearse(announce)
 # `missing-target` · 1 point
 #
 # A registry of models has a pointer too: `SERVING.json` names the version that is served, `{"version": …, "sha256": …}`, with the digest of the version's folder. Write `promote(registry,
-# version)`, which moves the pointer. If the version's folder or one of the files in `MODEL_FILES` is missing, it raises FileNotFoundError, and the registry is byte for byte as it was: the pointer
-# unchanged, and no other file lying about. `try_promotions` tries five versions on a registry; two of them do not exist, and one upload broke off half-way.
+# version)`, which moves the pointer; `registry` is the `Path` of a folder. If the version's folder or one of the files in `MODEL_FILES` is missing, it raises FileNotFoundError, and the registry is byte for byte as it was: the pointer
+# unchanged, and no other file lying about. `try_promotions` tries five versions on a registry; two of them do not exist, and one upload broke off halfway.
 #
 # What it trains:
 #
@@ -1188,7 +1187,7 @@ promotions = try_promotions(promote)
 # `sabotage` · 3 points
 #
 # `sabotage` makes folders in which steps were published by the protocol and then somebody was at work: bits flipped, files cut or removed, manifests torn, records relabeled, leftovers of killed
-# writers added. Write `load(folder)`: it returns the arrays (`read_arrays`) of the newest *published* step whose folder still has the recorded digest and whose stored `step` is the recorded one, or None
+# writers added. Write `load(folder)`, with a `Path`: it returns the arrays (`read_arrays`) of the newest *published* step whose folder still has the recorded digest and whose stored `step` is the recorded one, or None
 # if there is none. It does not raise for any of them. `accepted` in the lesson is not enough: find out which folders it gets wrong, or raises for.
 #
 # What it trains:
