@@ -189,6 +189,8 @@ def grade_command(
         wanted = tuple(_lesson(catalogue, name).id for name in lesson or ())
         found = _class(folder, catalogue, wanted)
         rows = _table(expect) if expect is not None else None
+        if rows is not None and wanted:
+            rows = {key: row for key, row in rows.items() if key[1] in wanted}
         settings = _settings(seed, cache, cell_seconds, total_seconds)
         target = out or Path("reports") / found.folder.resolve().name
         files = {
