@@ -73,6 +73,9 @@ async def _one(catalogue: Catalogue, found: Class, desk: Desk | CourseError, ent
         refusal = (Verdict.SKIP, Reason.REFUSED, f"{len(files)} files for one lesson, and nothing says which counts: {names}")
     elif not files and found.folder / entry.learner in found.unreadable:
         refusal = (Verdict.ERROR, Reason.INTERNAL, f"permission denied: the grader may not look into {entry.learner}")
+    elif not files and (strange := [file for file in found.unknown if file.is_relative_to(found.folder / entry.learner)]):
+        names = ", ".join(_shown(file, found.folder) for file in strange)
+        refusal = (Verdict.UNSOLVED, Reason.NO_ANSWER, f"no file that is known to be of this lesson; left out: {names}")
     if refusal or isinstance(desk, CourseError):
         worth = tuple((exercise.id, exercise.points) for exercise in catalogue.lesson(entry.lesson).meta.exercises)
         exercises = not_judged(worth, *(refusal or (Verdict.ERROR, Reason.INTERNAL, "")))

@@ -10,7 +10,7 @@ from course.catalogue import Catalogue
 from graders.submission import Unreadable, read
 
 SUFFIXES = (".ipynb", ".py")
-_DEEPEST = 3
+_DEEPEST = 8
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints", ".git", "node_modules"})
 
 

@@ -309,7 +309,7 @@ def _script(text: str) -> tuple[tuple[SubmittedCell, ...], str, tuple[str, ...]]
 
 
 def _claimed(text: str) -> str:
-    lesson = re.search(r"^#\s*lesson:\s*([a-z0-9-]+)\s*$", text, re.MULTILINE)
+    lesson = re.search(r"^#?\s*lesson:\s*([a-z0-9-]+)\s*$", text, re.MULTILINE)
     return lesson[1] if lesson else ""
 
 

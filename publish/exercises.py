@@ -111,8 +111,14 @@ def _pieces(lesson: Lesson, meta: LessonFile, names: Mapping[str, str]) -> Itera
                 yield _Piece(markdown.join(f"### {cell.title}", advice))
                 yield _Piece(cell.source, cell)
             case _:
-                yield _Piece(markdown.join(f"### {cell.title}", "Given: read it, and run it as it is."))
+                yield _Piece(markdown.join(f"### {cell.title}", _given(lesson, cell)))
                 yield _Piece(cell.source, cell)
+
+
+def _given(lesson: Lesson, cell: Cell) -> str:
+    if f"PASS: {lesson.id}" in cell.source:
+        return "Given. Its line says that the run has reached its end. Whether your answers are right, only the check says."
+    return "Given: read it, and run it as it is."
 
 
 def _head(lesson: Lesson, meta: LessonFile, names: Mapping[str, str]) -> str:
@@ -121,9 +127,11 @@ def _head(lesson: Lesson, meta: LessonFile, names: Mapping[str, str]) -> str:
         f"# {meta.title}",
         f"> Generated from `{folder}/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise "
         f"cells**. Once you have changed it, no build overwrites it; `make reset LESSON={lesson.id}` "
-        f"(`python -m publish reset {lesson.id}`) brings the original back and keeps yours in `backups/`.",
+        f"(`python -m environment publish reset {lesson.id}`) brings the original back and keeps yours in `backups/`.",
         f"**{meta.question}**",
-        f"`{lesson.id}` · {meta.minutes} minutes · {meta.hardware.upper()} · comes after: {markdown.after(meta.after, names)}",
+        # Also how the grader knows a script whose name says nothing.
+        f"lesson: {lesson.id}",
+        f"{meta.minutes} minutes · {meta.hardware.upper()} · comes after: {markdown.after(meta.after, names)}",
         markdown.objectives(meta),
         "How to work:",
         markdown.steps(
@@ -133,8 +141,9 @@ def _head(lesson: Lesson, meta: LessonFile, names: Mapping[str, str]) -> str:
                 "Write in the exercise cells only. The other cells are given: the check puts the lesson's own in their place. "
                 "Leave the first line of each cell (`# cell: …`) where it is: by it the check finds the cell.",
                 "Before you check, restart and run all cells, and save: names that are left from an earlier run hide mistakes.",
-                f"Check, in a terminal in the course's folder: "
-                f"`python -m graders check {lesson.id}` or `make check LESSON={lesson.id}`.",
+                f"Check, in a terminal in the course's folder: `make check LESSON={lesson.id}`, or without make "
+                f"`python -m environment graders check {lesson.id}`. That looks at the notebook; if you work in the script, add "
+                f"`FILE={paths(lesson)[1]}` behind the first, `{paths(lesson)[1]}` behind the second.",
                 f"Keep your evidence in `{paths(lesson)[2]}`.",
             )
         ),
@@ -208,7 +217,7 @@ def _evidence(lesson: Lesson, meta: LessonFile) -> str:
             "```text\n```",
             "What differs from the reference notebook, and why:",
             "## Verdict",
-            f"What `make check LESSON={lesson.id}` (`python -m graders check {lesson.id}`) said:",
+            f"What `make check LESSON={lesson.id}` (`python -m environment graders check {lesson.id}`) said:",
             "```text\n```",
             "## Versions",
             "Where this was run. `python -m pip list` names the versions:",
@@ -239,7 +248,7 @@ def listing(catalogue: Catalogue, names: Mapping[str, str]) -> str:
             "like), and a template for the evidence. They hold no solutions.",
             markdown.bullets(
                 (
-                    "Check a lesson: `make check LESSON=<id>`, or `python -m graders check <id>`.",
+                    "Check a lesson: `make check LESSON=<id>`, or `python -m environment graders check <id>`.",
                     "A file that you have changed is never overwritten. `make reset LESSON=<id>`, or `python -m publish "
                     "reset <id>`, brings the originals back and keeps yours in `backups/`.",
                     "The lesson itself, with the reference solutions, is in the folder that its title leads to.",

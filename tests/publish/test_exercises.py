@@ -82,7 +82,7 @@ def test_what_a_learner_needs_is_there(small):
         text = files(small)[path]
         for said in (
             "your copy: edit the exercise",
-            "python -m graders check small-01",
+            "python -m environment graders check small-01",
             "make check LESSON=small-01",
             "phases/06-small/01-pad/",
             "phase 05 (What comes before)",
