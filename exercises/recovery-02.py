@@ -1,11 +1,13 @@
 # %% [markdown]
 # # Load, batch, and checkpoint order with Grain
 #
-# > Generated from `phases/06-recovery/02-load-batch-and-prefetch-with-grain/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise cells**. Once you have changed it, no build overwrites it; `make reset LESSON=recovery-02` (`python -m publish reset recovery-02`) brings the original back and keeps yours in `backups/`.
+# > Generated from `phases/06-recovery/02-load-batch-and-prefetch-with-grain/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise cells**. Once you have changed it, no build overwrites it; `make reset LESSON=recovery-02` (`python -m environment publish reset recovery-02`) brings the original back and keeps yours in `backups/`.
 #
 # **A run is stopped between two batches: what has to be saved so that the next read, and not only the seed, is the same?**
 #
-# `recovery-02` · 75 minutes · CPU · comes after: recovery-01 (Design an input pipeline)
+# lesson: recovery-02
+#
+# 75 minutes · CPU · comes after: recovery-01 (Design an input pipeline)
 #
 # Afterwards you can:
 #
@@ -22,7 +24,7 @@
 # 2. Run from the top. Answer each question before you run the cell after it.
 # 3. Write in the exercise cells only. The other cells are given: the check puts the lesson's own in their place. Leave the first line of each cell (`# cell: …`) where it is: by it the check finds the cell.
 # 4. Before you check, restart and run all cells, and save: names that are left from an earlier run hide mistakes.
-# 5. Check, in a terminal in the course's folder: `python -m graders check recovery-02` or `make check LESSON=recovery-02`.
+# 5. Check, in a terminal in the course's folder: `make check LESSON=recovery-02`, or without make `python -m environment graders check recovery-02`. That looks at the notebook; if you work in the script, add `FILE=exercises/recovery-02.py` behind the first, `exercises/recovery-02.py` behind the second.
 # 6. Keep your evidence in `exercises/recovery-02-evidence.md`.
 
 # %% [markdown]
@@ -957,7 +959,7 @@ print("Expected sampler compatibility rejection")
 # %% [markdown]
 # ### The end of the run
 #
-# Given: read it, and run it as it is.
+# Given. Its line says that the run has reached its end. Whether your answers are right, only the check says.
 
 # %% The end of the run id="done" role="build"
 # cell: done

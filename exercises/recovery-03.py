@@ -1,11 +1,13 @@
 # %% [markdown]
 # # Save model, optimizer, and random state
 #
-# > Generated from `phases/06-recovery/03-save-model-optimizer-and-random-state/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise cells**. Once you have changed it, no build overwrites it; `make reset LESSON=recovery-03` (`python -m publish reset recovery-03`) brings the original back and keeps yours in `backups/`.
+# > Generated from `phases/06-recovery/03-save-model-optimizer-and-random-state/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise cells**. Once you have changed it, no build overwrites it; `make reset LESSON=recovery-03` (`python -m environment publish reset recovery-03`) brings the original back and keeps yours in `backups/`.
 #
 # **What has to be in a checkpoint so that the next update is the one that would have come anyway?**
 #
-# `recovery-03` · 100 minutes · CPU · comes after: recovery-02 (Load, batch, and checkpoint order with Grain)
+# lesson: recovery-03
+#
+# 100 minutes · CPU · comes after: recovery-02 (Load, batch, and checkpoint order with Grain)
 #
 # Afterwards you can:
 #
@@ -21,7 +23,7 @@
 # 2. Run from the top. Answer each question before you run the cell after it.
 # 3. Write in the exercise cells only. The other cells are given: the check puts the lesson's own in their place. Leave the first line of each cell (`# cell: …`) where it is: by it the check finds the cell.
 # 4. Before you check, restart and run all cells, and save: names that are left from an earlier run hide mistakes.
-# 5. Check, in a terminal in the course's folder: `python -m graders check recovery-03` or `make check LESSON=recovery-03`.
+# 5. Check, in a terminal in the course's folder: `make check LESSON=recovery-03`, or without make `python -m environment graders check recovery-03`. That looks at the notebook; if you work in the script, add `FILE=exercises/recovery-03.py` behind the first, `exercises/recovery-03.py` behind the second.
 # 6. Keep your evidence in `exercises/recovery-03-evidence.md`.
 
 # %% [markdown]
@@ -1103,7 +1105,7 @@ if differing_leaves(state, flipped):
 # %% [markdown]
 # ### Done
 #
-# Given: read it, and run it as it is.
+# Given. Its line says that the run has reached its end. Whether your answers are right, only the check says.
 
 # %% Done id="done" role="build"
 # cell: done

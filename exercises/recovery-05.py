@@ -1,11 +1,13 @@
 # %% [markdown]
 # # Asynchronous checkpoints and failure boundaries
 #
-# > Generated from `phases/06-recovery/05-asynchronous-checkpoints-and-failure-boundaries/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise cells**. Once you have changed it, no build overwrites it; `make reset LESSON=recovery-05` (`python -m publish reset recovery-05`) brings the original back and keeps yours in `backups/`.
+# > Generated from `phases/06-recovery/05-asynchronous-checkpoints-and-failure-boundaries/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise cells**. Once you have changed it, no build overwrites it; `make reset LESSON=recovery-05` (`python -m environment publish reset recovery-05`) brings the original back and keeps yours in `backups/`.
 #
 # **A save was requested while the run went on computing, and then the process died: which checkpoint may the next process believe?**
 #
-# `recovery-05` · 90 minutes · CPU · comes after: recovery-04 (Recover data position and resume)
+# lesson: recovery-05
+#
+# 90 minutes · CPU · comes after: recovery-04 (Recover data position and resume)
 #
 # Afterwards you can:
 #
@@ -21,7 +23,7 @@
 # 2. Run from the top. Answer each question before you run the cell after it.
 # 3. Write in the exercise cells only. The other cells are given: the check puts the lesson's own in their place. Leave the first line of each cell (`# cell: …`) where it is: by it the check finds the cell.
 # 4. Before you check, restart and run all cells, and save: names that are left from an earlier run hide mistakes.
-# 5. Check, in a terminal in the course's folder: `python -m graders check recovery-05` or `make check LESSON=recovery-05`.
+# 5. Check, in a terminal in the course's folder: `make check LESSON=recovery-05`, or without make `python -m environment graders check recovery-05`. That looks at the notebook; if you work in the script, add `FILE=exercises/recovery-05.py` behind the first, `exercises/recovery-05.py` behind the second.
 # 6. Keep your evidence in `exercises/recovery-05-evidence.md`.
 
 # %% [markdown]
@@ -1234,7 +1236,7 @@ loaded = survey(load)
 # %% [markdown]
 # ### Close
 #
-# Given: read it, and run it as it is.
+# Given. Its line says that the run has reached its end. Whether your answers are right, only the check says.
 
 # %% Close id="close" role="build"
 # cell: close

@@ -1,11 +1,13 @@
 # %% [markdown]
 # # Track experiments and lineage with MLflow
 #
-# > Generated from `phases/06-recovery/06-track-experiments-and-lineage-with-mlflow/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise cells**. Once you have changed it, no build overwrites it; `make reset LESSON=recovery-06` (`python -m publish reset recovery-06`) brings the original back and keeps yours in `backups/`.
+# > Generated from `phases/06-recovery/06-track-experiments-and-lineage-with-mlflow/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise cells**. Once you have changed it, no build overwrites it; `make reset LESSON=recovery-06` (`python -m environment publish reset recovery-06`) brings the original back and keeps yours in `backups/`.
 #
 # **Which run made this file, from which data, with which code, and may it be used?**
 #
-# `recovery-06` · 70 minutes · CPU · comes after: recovery-05 (Asynchronous checkpoints and failure boundaries)
+# lesson: recovery-06
+#
+# 70 minutes · CPU · comes after: recovery-05 (Asynchronous checkpoints and failure boundaries)
 #
 # Afterwards you can:
 #
@@ -21,7 +23,7 @@
 # 2. Run from the top. Answer each question before you run the cell after it.
 # 3. Write in the exercise cells only. The other cells are given: the check puts the lesson's own in their place. Leave the first line of each cell (`# cell: …`) where it is: by it the check finds the cell.
 # 4. Before you check, restart and run all cells, and save: names that are left from an earlier run hide mistakes.
-# 5. Check, in a terminal in the course's folder: `python -m graders check recovery-06` or `make check LESSON=recovery-06`.
+# 5. Check, in a terminal in the course's folder: `make check LESSON=recovery-06`, or without make `python -m environment graders check recovery-06`. That looks at the notebook; if you work in the script, add `FILE=exercises/recovery-06.py` behind the first, `exercises/recovery-06.py` behind the second.
 # 6. Keep your evidence in `exercises/recovery-06-evidence.md`.
 
 # %% [markdown]
@@ -692,7 +694,7 @@ origin = trace_back(handed_over)
 # %% [markdown]
 # ### The end
 #
-# Given: read it, and run it as it is.
+# Given. Its line says that the run has reached its end. Whether your answers are right, only the check says.
 
 # %% The end id="end" role="build"
 # cell: end

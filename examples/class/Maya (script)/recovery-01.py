@@ -1,11 +1,13 @@
 # %% [markdown]
 # # Design an input pipeline
 #
-# > Generated from `phases/06-recovery/01-design-an-input-pipeline/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise cells**. Once you have changed it, no build overwrites it; `make reset LESSON=recovery-01` (`python -m publish reset recovery-01`) brings the original back and keeps yours in `backups/`.
+# > Generated from `phases/06-recovery/01-design-an-input-pipeline/` by `make build` (`python -m publish build`). This is **your copy: edit the exercise cells**. Once you have changed it, no build overwrites it; `make reset LESSON=recovery-01` (`python -m environment publish reset recovery-01`) brings the original back and keeps yours in `backups/`.
 #
 # **Eleven examples, batches of four: what becomes of the last three, and how would you know?**
 #
-# `recovery-01` · 70 minutes · CPU · comes after: phase 05 (Neural network training)
+# lesson: recovery-01
+#
+# 70 minutes · CPU · comes after: phase 05 (Neural network training)
 #
 # Afterwards you can:
 #
@@ -21,7 +23,7 @@
 # 2. Run from the top. Answer each question before you run the cell after it.
 # 3. Write in the exercise cells only. The other cells are given: the check puts the lesson's own in their place. Leave the first line of each cell (`# cell: …`) where it is: by it the check finds the cell.
 # 4. Before you check, restart and run all cells, and save: names that are left from an earlier run hide mistakes.
-# 5. Check, in a terminal in the course's folder: `python -m graders check recovery-01` or `make check LESSON=recovery-01`.
+# 5. Check, in a terminal in the course's folder: `make check LESSON=recovery-01`, or without make `python -m environment graders check recovery-01`. That looks at the notebook; if you work in the script, add `FILE=exercises/recovery-01.py` behind the first, `exercises/recovery-01.py` behind the second.
 # 6. Keep your evidence in `exercises/recovery-01-evidence.md`.
 
 # %% [markdown]
@@ -528,7 +530,7 @@ np.testing.assert_allclose(fixed["y"], by_hand, rtol=0, atol=1e-6)
 # %% [markdown]
 # ### The end of the run
 #
-# Given: read it, and run it as it is.
+# Given. Its line says that the run has reached its end. Whether your answers are right, only the check says.
 
 # %% The end of the run id="done" role="build"
 # cell: done
