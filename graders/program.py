@@ -245,8 +245,11 @@ def _without_marker(source: str) -> str:
 
 
 def overrides(parameters: Parameters) -> str:
-    """The assignments that change the parameters, as code to run after the parameters cell."""
-    lines = [f"{name} = {list(value) if isinstance(value, tuple) else value!r}" for name, value in parameters.items()]
+    """The assignments that change the parameters, as code to run after the parameters cell.
+
+    Several values are a tuple, as constants should be: a solution must not meet another type than in the lesson.
+    """
+    lines = [f"{name} = {value!r}" for name, value in parameters.items()]
     code = "\n".join(lines)
     ast.parse(code)  # a name or value that is not a literal would be a fault in lesson.toml
     return code

@@ -127,6 +127,6 @@ def test_the_reference_of_one_exercise_stands_on_build_cells_only(tiny):
 
 
 def test_overrides_are_literals():
-    assert overrides({"N": 5, "names": ("a", "b"), "rate": 0.5, "on": True}) == "N = 5\nnames = ['a', 'b']\nrate = 0.5\non = True"
+    assert overrides({"N": 5, "names": ("a", "b"), "rate": 0.5, "on": True}) == "N = 5\nnames = ('a', 'b')\nrate = 0.5\non = True"
     assert parameters_text({"N": 5, "SEED": 2}) == "N=5, SEED=2"
     assert parameters_text({}) == "base"
