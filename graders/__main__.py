@@ -277,7 +277,8 @@ def _summary(console: Console, found: Class, results: Results, files: dict[str, 
     plain = console if console.is_terminal else Console(width=40 + 24 * len(found.lessons))
     plain.print()
     plain.print(table(results.submissions))
-    handed_in = {one.learner for one in results.submissions if one.file}
+    handed_in = {one.learner for one in results.submissions if one.file or one.verdict is Verdict.ERROR}
+    handed_in |= {path.relative_to(found.folder).parts[0] for path in found.unknown}
     nothing = sorted({one.learner for one in results.submissions} - handed_in)
     if nothing:
         _print(console, None, f"nothing handed in by: {'; '.join(map(visible, nothing))}")

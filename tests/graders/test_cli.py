@@ -164,6 +164,18 @@ def test_one_broken_submission_does_not_stop_the_rest(graders, folder, tmp_path)
     assert sum(line.startswith("FAIL") and "Bad" in line for line in done.stdout.splitlines()) == 2
 
 
+def test_a_file_of_no_known_lesson_is_named_and_not_called_nothing(graders, folder, tmp_path):
+    (folder / "Bo" / "a" / "b" / "c").mkdir(parents=True)
+    (folder / "Bo" / "notes.py").write_text("x = 1\n")
+    done = graders("grade", folder, "--out", tmp_path / "out")
+    assert done.returncode == 0 and "nothing handed in by: Kim" in done.stdout.splitlines()
+    assert "left out, of no lesson that is known: Bo/notes.py" in done.stdout
+    rows = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))["submissions"]
+    (bo,) = [one for one in rows if one["learner"] == "Bo"]
+    assert {one["message"] for one in bo["exercises"]} == {"no file that is known to be of this lesson; left out: Bo/notes.py"}
+    assert bo["verdict"] == "UNSOLVED"
+
+
 def test_verify_agrees_and_finds_each_kind_of_change(graders, tiny_copy):
     done = graders("verify", cwd=tiny_copy)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -58,6 +58,14 @@ def test_deeper_folders_single_files_and_names_with_additions(folder, tiny, tiny
     assert all(len(one.files) == 1 and one.lesson == "tiny-01" for one in found.values())
 
 
+def test_a_renamed_script_says_itself_of_which_lesson_it_is(folder, tiny, tiny_course):
+    (folder / "Ana" / "a" / "b" / "c" / "d").mkdir(parents=True)
+    path = folder / "Ana" / "a" / "b" / "c" / "d" / "tiny-1.py"
+    path.write_text("# %% [markdown]\n# # Double\n#\n# lesson: tiny-01\n\n# %% A\nx = 1\n", encoding="utf-8")
+    assert lesson_of(path, ["tiny-01"]) == "tiny-01"
+    assert [(one.lesson, one.files) for one in search(folder, tiny_course).found] == [("tiny-01", (path,))]
+
+
 def test_a_renamed_notebook_says_itself_of_which_lesson_it_is(folder, tiny, tiny_course):
     path = put(folder, tiny, "Ana", "homework.ipynb")
     assert lesson_of(path, ["tiny-01"]) == "tiny-01"
