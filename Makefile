@@ -5,9 +5,9 @@ SUBMISSIONS ?= examples/class
 # What a user gives is taken as it stands: not expanded by make (`value`), and handed to the shell as a variable, so that
 # a folder may be called `a'b` or `$(touch x)`. ARGS alone is a piece of a command line, with the shell's quoting.
 override SUBMISSIONS := $(value SUBMISSIONS)
-override LESSON := $(value LESSON)
+override UNIT := $(if $(value PROJECT),$(value PROJECT),$(value LESSON))
 override FILE := $(value FILE)
-export SUBMISSIONS LESSON FILE
+export SUBMISSIONS UNIT FILE
 
 RUN = $(PYTHON) -m environment
 
@@ -19,20 +19,20 @@ help:
 grade: ## grade a class, one folder a learner: SUBMISSIONS=examples/class ARGS="--json results.json"
 	@$(RUN) graders grade "$$SUBMISSIONS" $(ARGS)
 
-check: ## check your own work on one lesson: LESSON=recovery-01, FILE=mine.ipynb for a file elsewhere
-	@$(RUN) graders check $(if $(LESSON),"$$LESSON") $(if $(FILE),"$$FILE") $(ARGS)
+check: ## check your own work: LESSON=recovery-01 or PROJECT=recovery-audit, FILE=mine.ipynb for a file elsewhere
+	@$(RUN) graders check $(if $(UNIT),"$$UNIT") $(if $(FILE),"$$FILE") $(ARGS)
 
 lab: ## open JupyterLab in exercises/; ARGS=--no-browser where there is no browser
 	@$(RUN) jupyterlab --ServerApp.root_dir=. --ServerApp.preferred_dir=exercises --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(ARGS)
 
-reset: ## bring back the original exercise of a lesson, after a backup of yours: LESSON=recovery-01
-	@$(RUN) publish reset $(if $(LESSON),"$$LESSON") $(ARGS)
+reset: ## bring back the original of an exercise or starter, after a backup of yours: LESSON=recovery-01 or PROJECT=recovery-audit
+	@$(RUN) publish reset $(if $(UNIT),"$$UNIT") $(ARGS)
 
-record: ## run a lesson's reference and write its receipt: LESSON=recovery-01 or ARGS=--all
-	@$(RUN) graders record $(if $(LESSON),"$$LESSON") $(ARGS)
+record: ## run a reference and write its receipt: LESSON=recovery-01, PROJECT=recovery-audit or ARGS=--all
+	@$(RUN) graders record $(if $(UNIT),"$$UNIT") $(ARGS)
 
-verify: ## run lessons again and compare with their receipts: LESSON=recovery-01, or all of them
-	@$(RUN) graders verify $(if $(LESSON),"$$LESSON") $(ARGS)
+verify: ## run lessons and projects again and compare with their receipts: LESSON=recovery-01, or all of them
+	@$(RUN) graders verify $(if $(UNIT),"$$UNIT") $(ARGS)
 
 build: ## write the generated files: notebooks, exercises, schemas, study guides
 	@$(RUN) publish build $(ARGS)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from course.catalogue import Lesson
+from course.catalogue import Unit
 from course.errors import CourseError
 from course.schema import Parameters
 from course.values import Value
@@ -64,18 +64,18 @@ class FigureRecord(_Record):
 
 
 class Receipt(_Record):
-    """The recorded run of a lesson's reference.
+    """The recorded run of the reference of a lesson or project.
 
     Attributes:
-        lesson: the lesson's id.
-        digest: :attr:`course.catalogue.Lesson.digest` at the time of recording.
+        lesson: its id.
+        digest: :attr:`course.catalogue.Unit.digest` at the time of recording.
         lock: SHA-256 of `requirements-cpu.txt`.
         recorded: time in UTC.
         commit: the commit that was checked out, with ``+`` appended where the work tree had changes; empty outside git.
         environment: where it ran.
         seconds: wall time of the base run: a local observation, never compared.
         lines: every printed line, in order.
-        facts: the lesson's facts.
+        facts: those of its TOML file.
         runs: observations of the reference; the first is the base run with no parameter changed, then the variants.
         mistakes: exercise, then mistake, then one run for the base and for each variant of that exercise.
         figures: by cell.
@@ -107,25 +107,25 @@ class Receipt(_Record):
         return "".join(f"{line.text}\n" for line in self.lines if line.cell == cell)
 
 
-def read(lesson: Lesson) -> Receipt:
-    """The lesson's receipt.
+def read(unit: Unit) -> Receipt:
+    """The receipt of a lesson or project.
 
     Raises:
         CourseError: if it is missing, broken, or was recorded of another source than the present one; the message
             names the command that mends it.
     """
-    shown = lesson.shown(lesson.receipt)
-    receipt = read_any(lesson.receipt, shown, lesson.id)
-    if receipt.lesson != lesson.id:
-        raise CourseError.at(shown, "lesson", f"the receipt of {receipt.lesson}", _remedy(lesson.id))
-    if receipt.digest != lesson.digest:
-        raise CourseError.at(
-            shown, "digest", "the lesson's code or checks have changed since this was recorded", _remedy(lesson.id)
-        )
+    shown = unit.shown(unit.receipt)
+    remedy = f"run `make record {unit.make}` and review the change"
+    receipt = read_any(unit.receipt, shown, remedy)
+    if receipt.lesson != unit.id:
+        raise CourseError.at(shown, "lesson", f"the receipt of {receipt.lesson}", remedy)
+    # Without the reference (a learner's bundle) nobody here could have changed what it was recorded of.
+    if unit.complete and receipt.digest != unit.digest:
+        raise CourseError.at(shown, "digest", "its code or checks have changed since this was recorded", remedy)
     return receipt
 
 
-def read_any(path: Path, shown: str, lesson_id: str) -> Receipt:
+def read_any(path: Path, shown: str, remedy: str) -> Receipt:
     """A receipt file, whatever source it was recorded of.
 
     Raises:
@@ -134,15 +134,11 @@ def read_any(path: Path, shown: str, lesson_id: str) -> Receipt:
     try:
         return Receipt.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        raise CourseError.at(shown, "", "the lesson has no receipt", _remedy(lesson_id)) from None
+        raise CourseError.at(shown, "", "there is no receipt", remedy) from None
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise CourseError.at(shown, key, f"the receipt is broken: {first['msg']}", _remedy(lesson_id)) from None
-
-
-def _remedy(lesson_id: str) -> str:
-    return f"run `make record LESSON={lesson_id}` and review the change"
+        raise CourseError.at(shown, key, f"the receipt is broken: {first['msg']}", remedy) from None
 
 
 def write(receipt: Receipt, path: Path) -> None:

@@ -19,6 +19,7 @@ FORMAT = 1
 
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
 LessonId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*-[0-9]{2}$")]
+Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 PhaseId = Annotated[str, StringConstraints(pattern=r"^[0-9]{2}$")]
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 Scalar = bool | int | float | str
@@ -234,12 +235,11 @@ class Mistake(Model):
     say: Text
 
 
-class Exercise(Model):
-    """One exercise: the cell of the same id, what is asked, and how it is judged."""
+class Task(Model):
+    """What is asked of a learner and how it is judged: an exercise of a lesson or a stage of a project."""
 
     id: Slug
     title: Text
-    kind: Literal["modify", "transfer", "challenge"]
     points: float = Field(default=1, ge=0, allow_inf_nan=False)
     meets: tuple[Slug, ...] = Field(min_length=1)
     task: Text
@@ -252,9 +252,9 @@ class Exercise(Model):
     mistakes: tuple[Mistake, ...] = Field(default=(), alias="mistake")
 
     @model_validator(mode="after")
-    def _check(self) -> Exercise:
+    def _check(self) -> Task:
         if not self.draw and len(self.variants) < 2:
-            raise ValueError("an exercise needs a draw or at least two variants, or a typed-in answer passes")
+            raise ValueError("it needs a draw or at least two variants, or a typed-in answer passes")
         for expression in self.probes:
             _expression(expression)
         for mistake in self.mistakes:
@@ -263,6 +263,23 @@ class Exercise(Model):
             except SyntaxError as error:
                 raise ValueError(f"mistake {mistake.id!r} is not valid Python: {error.msg}") from None
         return self
+
+
+class Exercise(Task):
+    """One exercise: the cell of the same id in `code/main.py` is its answer."""
+
+    kind: Literal["modify", "transfer", "challenge"]
+
+
+class Stage(Task):
+    """One stage of a project: the cell of the same id in `stages.py` puts the learner's module to the test.
+
+    Attributes:
+        needs: the functions and classes of the module that the stage stands on. While one of them is a stub, the stage is
+            unsolved.
+    """
+
+    needs: tuple[Identifier, ...] = Field(min_length=1)
 
 
 class Diagnosis(Model):
@@ -296,13 +313,13 @@ class Limits(Model):
     total_seconds: float = Field(default=180, gt=0)
 
 
-class LessonFile(Model):
-    """`lesson.toml`."""
+class UnitFile(Model):
+    """What `lesson.toml` and `project.toml` have in common."""
 
     format: Literal[1]
-    id: LessonId
+    id: Slug
     title: Text
-    minutes: int = Field(gt=0, le=600)
+    minutes: int = Field(gt=0, le=1200)
     hardware: Literal["cpu", "gpu", "tpu"] = "cpu"
     revision: date
     after: tuple[str, ...] = ()
@@ -316,8 +333,7 @@ class LessonFile(Model):
     outputs: tuple[Output, ...] = Field(default=(), alias="output")
     facts: tuple[Fact, ...] = Field(default=(), alias="fact")
     figures: tuple[Figure, ...] = Field(default=(), alias="figure")
-    experiments: tuple[Experiment, ...] = Field(default=(), alias="experiment")
-    exercises: tuple[Exercise, ...] = Field(default=(), alias="exercise")
+    exercises: tuple[Task, ...] = ()
     diagnoses: tuple[Diagnosis, ...] = Field(default=(), alias="diagnosis")
     evidence: tuple[Evidence, ...] = ()
     references: tuple[Reference, ...] = Field(default=(), alias="reference")
@@ -325,6 +341,27 @@ class LessonFile(Model):
     def line_rule(self, cell: str, line: str) -> Comparator:
         """How a printed line is compared: by the first `[[output]]` that matches it, else exactly."""
         return next((output.compare for output in self.outputs if output.matches(cell, line)), Comparator(name="exact"))
+
+
+class LessonFile(UnitFile):
+    """`lesson.toml`."""
+
+    id: LessonId
+    experiments: tuple[Experiment, ...] = Field(default=(), alias="experiment")
+    exercises: tuple[Exercise, ...] = Field(default=(), alias="exercise")
+
+
+class ProjectFile(UnitFile):
+    """`project.toml`. What a lesson calls exercises are here the stages.
+
+    Attributes:
+        module: the file that the learner writes and hands in.
+        files: given files of the project's folder that stand beside the module when `stages.py` runs.
+    """
+
+    module: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*\.py$")]
+    files: tuple[Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*\.[a-z0-9]+$")], ...] = ()
+    exercises: tuple[Stage, ...] = Field(min_length=1, alias="stage")
 
 
 class Question(Model):
@@ -412,6 +449,7 @@ FILES: dict[str, type[Model]] = {
     "course.toml": CourseFile,
     "phase.toml": PhaseFile,
     "lesson.toml": LessonFile,
+    "project.toml": ProjectFile,
     "quiz.toml": QuizFile,
 }
 

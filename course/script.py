@@ -1,4 +1,4 @@
-"""`code/main.py` as cells, and the learner's copy made from it.
+"""A percent script as cells (`code/main.py` of a lesson, `stages.py` of a project), and the learner's copy of an exercise.
 
 A lesson's code stands once, in a percent script. Solutions in it are marked with the markers that authors of other
 graders already write, and the scaffold is made by taking them out:
@@ -16,14 +16,15 @@ import re
 import tokenize
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
 import jupytext
 
 from course.errors import CourseError
 
-Role = Literal["parameters", "build", "figure", "experiment", "exercise"]
-ROLES: tuple[str, ...] = get_args(Role)
+Role = Literal["parameters", "build", "figure", "experiment", "exercise", "stage"]
+ROLES = ("parameters", "build", "figure", "experiment", "exercise")
+PROJECT_ROLES = ("parameters", "build", "figure", "stage")
 
 _ID = re.compile(r"^(?=.{1,64}$)[a-z0-9]+(-[a-z0-9]+)*$")  # a notebook takes ids of at most 64 characters
 _INLINE = re.compile(r"#\s*SOLUTION:\s*(?P<text>.*\S)\s*$")
@@ -67,8 +68,13 @@ class Scaffold:
     blanks: tuple[Blank, ...]
 
 
-def read_script(path: Path, shown: str | None = None) -> tuple[Cell, ...]:
+def read_script(path: Path, shown: str | None = None, roles: tuple[str, ...] = ROLES) -> tuple[Cell, ...]:
     """Read a percent script into cells.
+
+    Args:
+        path: the script.
+        shown: how messages name it; its path if absent.
+        roles: those that its cells may have.
 
     Raises:
         CourseError: for a missing file, a cell without id or with an unknown role, a double id, code before the first
@@ -78,7 +84,7 @@ def read_script(path: Path, shown: str | None = None) -> tuple[Cell, ...]:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise CourseError.at(name, "", "the file is missing", "write the lesson's script; docs/lesson-format.md") from None
+        raise CourseError.at(name, "", "the file is missing", "write the script; docs/lesson-format.md shows one") from None
     starts = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"#\s*%%", line)]
     cells: list[Cell] = []
     notebook = jupytext.reads(text, fmt={"extension": ".py", "format_name": "percent", "comment_magics": False})
@@ -88,7 +94,7 @@ def read_script(path: Path, shown: str | None = None) -> tuple[Cell, ...]:
     for node, start in zip(notebook.cells, starts, strict=True):
         where = f"line {start}"
         if node.cell_type != "code":
-            raise CourseError.at(name, where, f"a {node.cell_type} cell in the script", "put words into lesson.md")
+            raise CourseError.at(name, where, f"a {node.cell_type} cell in the script", "put words into the Markdown file")
         cell_id, role = str(node.metadata.get("id", "")), str(node.metadata.get("role", ""))
         if not _ID.match(cell_id):
             raise CourseError.at(
@@ -97,8 +103,8 @@ def read_script(path: Path, shown: str | None = None) -> tuple[Cell, ...]:
                 f"cell id {cell_id!r} is not a slug of at most 64 characters",
                 'write `# %% Title id="some-id" role="build"`',
             )
-        if role not in ROLES:
-            raise CourseError.at(name, where, f"unknown role {role!r} of cell {cell_id}", f"use one of: {', '.join(ROLES)}")
+        if role not in roles:
+            raise CourseError.at(name, where, f"unknown role {role!r} of cell {cell_id}", f"use one of: {', '.join(roles)}")
         if any(cell.id == cell_id for cell in cells):
             raise CourseError.at(name, where, f"cell id {cell_id} stands twice", "give one of the cells another id")
         try:

@@ -21,7 +21,7 @@ def open_desks(catalogue: Catalogue, found: Class, settings: Settings) -> Desks:
     desks: Desks = {}
     for lesson in found.lessons:
         try:
-            desks[lesson] = Desk(catalogue.lesson(lesson), settings)
+            desks[lesson] = Desk(catalogue.unit(lesson), settings)
         except CourseError as error:
             desks[lesson] = error
     return desks
@@ -77,7 +77,7 @@ async def _one(catalogue: Catalogue, found: Class, desk: Desk | CourseError, ent
         names = ", ".join(_shown(file, found.folder) for file in strange)
         refusal = (Verdict.UNSOLVED, Reason.NO_ANSWER, f"no file that is known to be of this lesson; left out: {names}")
     if refusal or isinstance(desk, CourseError):
-        worth = tuple((exercise.id, exercise.points) for exercise in catalogue.lesson(entry.lesson).meta.exercises)
+        worth = tuple((exercise.id, exercise.points) for exercise in catalogue.unit(entry.lesson).meta.exercises)
         exercises = not_judged(worth, *(refusal or (Verdict.ERROR, Reason.INTERNAL, "")))
         return SubmissionResult(learner=entry.learner, lesson=entry.lesson, file=shown, sha256="", exercises=exercises)
     return await check(desk, entry.learner, files[0] if files else None, shown)

@@ -1,21 +1,22 @@
-"""Judge one submission to one lesson, from file to verdicts. Never raises for what a submission holds."""
+"""Judge one submission to one lesson or project, from file to verdicts. Never raises for what a submission holds."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import hashlib
 import random
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
 
-from course.catalogue import Lesson
+from course.catalogue import Project, Unit
 from course.errors import CourseError
 from course.receipt import Receipt
 from course.receipt import read as read_receipt
-from course.schema import Limits, Parameters, ParameterValue, Range
+from course.schema import Limits, Parameters, ParameterValue, Range, Task
 from course.values import Value
 from graders.judge import Judged, differences, judge
 from graders.measure import exercise_plans
@@ -33,29 +34,39 @@ class Settings:
         seed: of the draws.
         cache: see :func:`graders.kernels.sandbox.scratch`.
         cell_seconds, total_seconds: instead of the lesson's own limits.
+        only: the stages of a project to look at; all if empty.
+        figures: whether the figures of the base run are drawn.
     """
 
     seed: int
     cache: Path
     cell_seconds: float | None = None
     total_seconds: float | None = None
+    only: tuple[str, ...] = ()
+    figures: bool = False
 
-    def limits(self, lesson: Lesson) -> Limits:
-        """The limits for a submission to this lesson."""
-        own = lesson.meta.limits
+    def limits(self, unit: Unit) -> Limits:
+        """The limits for a submission."""
+        own = unit.meta.limits
         return Limits(
             cell_seconds=self.cell_seconds or own.cell_seconds, total_seconds=self.total_seconds or own.total_seconds
         )  # fmt: skip
 
 
 class Desk:
-    """What one grading run knows of one lesson: its receipt and, run once and live, the reference of its draws."""
+    """What one grading run knows of one lesson or project: its receipt and, run once and live, the reference of its draws.
 
-    def __init__(self, lesson: Lesson, settings: Settings) -> None:
-        self.lesson = lesson
+    Attributes:
+        unit: the lesson or project.
+        exercises: those that are judged.
+    """
+
+    def __init__(self, unit: Unit, settings: Settings) -> None:
+        self.unit = unit
+        self.exercises = tuple(one for one in unit.meta.exercises if not settings.only or one.id in settings.only)
         self.settings = settings
-        self.receipt: Receipt = read_receipt(lesson)
-        self.receipt_digest = hashlib.sha256(lesson.receipt.read_bytes()).hexdigest()
+        self.receipt: Receipt = read_receipt(unit)
+        self.receipt_digest = hashlib.sha256(unit.receipt.read_bytes()).hexdigest()
         self._draws: asyncio.Task[list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]] | None = None
 
     def draws(self) -> asyncio.Task[list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]]:
@@ -65,15 +76,15 @@ class Desk:
         return self._draws
 
     async def _run_draws(self) -> list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]:
-        plans = draw_plans(self.lesson, self.settings.seed)
-        if not plans:
+        plans = draw_plans(self.unit, self.settings.seed, self.exercises)
+        if not plans or not self.unit.complete:
             return []
         limits = Limits(cell_seconds=300, total_seconds=900)
-        traces = await run(reference(self.lesson), plans, limits, self.settings.cache)
+        traces = await run(reference(self.unit), plans, limits, self.settings.cache)
         for plan, trace in zip_longest(plans, traces):
             if trace is None or set(trace.observations) != set(plan.probes) or any(cell.status != "ok" for cell in trace.cells):
                 what = f"its reference does not run through with {plan.name}: {parameters_text(plan.parameters)}"
-                raise CourseError.at(self.lesson.id, "draw", what, "narrow the ranges or mend the script")
+                raise CourseError.at(self.unit.id, "draw", what, "narrow the ranges or mend the script")
         return [(plan, trace.observations) for plan, trace in zip(plans, traces, strict=True)]
 
     async def close(self) -> None:
@@ -83,13 +94,13 @@ class Desk:
             await asyncio.wait({self._draws})
 
 
-def draw_plans(lesson: Lesson, seed: int) -> list[Plan]:
-    """Fresh parameters for every distinct draw of a lesson. The same seed gives the same ones.
+def draw_plans(unit: Unit, seed: int, exercises: tuple[Task, ...] | None = None) -> list[Plan]:
+    """Fresh parameters for every distinct draw. The same seed gives the same ones, whichever exercises are looked at.
 
     Parameters that happen to be the lesson's own, or those of a variant, are drawn again: they would prove nothing.
     """
     groups: list[tuple[Mapping[str, Range], dict[str, tuple[str, ...]]]] = []
-    for exercise in lesson.meta.exercises:
+    for exercise in unit.meta.exercises:
         if not exercise.draw:
             continue
         probes = next((found for ranges, found in groups if ranges == exercise.draw), None)
@@ -97,18 +108,21 @@ def draw_plans(lesson: Lesson, seed: int) -> list[Plan]:
             probes = {}
             groups.append((exercise.draw, probes))
         probes[exercise.id] = tuple(exercise.probes)
-    known: list[Parameters] = [variant for exercise in lesson.meta.exercises for variant in exercise.variants]
-    base = lesson.parameters
+    known: list[Parameters] = [variant for exercise in unit.meta.exercises for variant in exercise.variants]
+    base = unit.parameters
     plans: list[Plan] = []
+    asked = {exercise.id for exercise in (unit.meta.exercises if exercises is None else exercises)}
     for number, (ranges, probes) in enumerate(groups):
-        source = random.Random(f"{seed}/{lesson.id}/{number}")  # noqa: S311 - unpredictable is enough, secret is not needed
+        source = random.Random(f"{seed}/{unit.id}/{number}")  # noqa: S311 - unpredictable is enough, secret is not needed
         public = [*known, {name: base.get(name) for name in ranges}]
         parameters = {name: _draw(span, source) for name, span in ranges.items()}
         for _ in range(100):
             if parameters not in public:
                 break
             parameters = {name: _draw(span, source) for name, span in ranges.items()}
-        plans.append(Plan({**lesson.meta.grading, **parameters}, probes, name=f"draw {seed}"))
+        mine = {exercise: found for exercise, found in probes.items() if exercise in asked}
+        if mine:
+            plans.append(Plan({**unit.meta.grading, **parameters}, mine, name=f"draw {seed}"))
     return plans
 
 
@@ -121,23 +135,25 @@ def _draw(span: Range, source: random.Random) -> ParameterValue:
     return round(source.uniform(float(low or 0), float(high or 0)), 6)
 
 
-async def check(desk: Desk, learner: str, file: Path | None, shown: str) -> SubmissionResult:
+async def check(
+    desk: Desk, learner: str, file: Path | None, shown: str, keep: Callable[[Program, list[Trace]], None] | None = None
+) -> SubmissionResult:
     """Judge one submission.
 
     Args:
-        desk: the lesson.
+        desk: the lesson or project.
         learner: the name, as handed in.
         file: the submitted file, or None where there is none.
         shown: how reports name the file.
+        keep: called with what was run and observed, if anything was.
     """
     began = time.monotonic()
-    lesson = desk.lesson
-    worth = tuple((exercise.id, exercise.points) for exercise in lesson.meta.exercises)
+    worth = tuple((exercise.id, exercise.points) for exercise in desk.exercises)
 
     def finish(exercises: tuple[ExerciseResult, ...], sha256: str = "", notices: tuple[str, ...] = ()) -> SubmissionResult:
         seconds = round(time.monotonic() - began, 2)
         return SubmissionResult(
-            learner=learner, lesson=lesson.id, file=shown, sha256=sha256, exercises=exercises, notices=notices, seconds=seconds
+            learner=learner, lesson=desk.unit.id, file=shown, sha256=sha256, exercises=exercises, notices=notices, seconds=seconds
         )  # fmt: skip
 
     if file is None:
@@ -153,23 +169,32 @@ async def check(desk: Desk, learner: str, file: Path | None, shown: str) -> Subm
         except PermissionError:
             message = f"permission denied: the grader may not read {shown}"
             return finish(not_judged(worth, Verdict.ERROR, Reason.INTERNAL, message))
-        exercises, notices = await _judge(desk, submission)
-        return finish(exercises, submission.sha256, (*submission.notices, *notices))
+        exercises, notices = await _judge(desk, submission, keep)
+        # What is said of a script's cells is of no interest where the file is a module.
+        repaired = () if isinstance(desk.unit, Project) else submission.notices
+        return finish(exercises, submission.sha256, (*repaired, *notices))
     except Exception as error:
         message = f"the grader failed: {type(error).__name__}: {error}"[:2_000]
         return finish(not_judged(worth, Verdict.ERROR, Reason.INTERNAL, message), submission.sha256 if submission else "")
 
 
-async def _judge(desk: Desk, submission: Submission) -> tuple[tuple[ExerciseResult, ...], tuple[str, ...]]:
-    lesson, receipt = desk.lesson, desk.receipt
-    exercises = lesson.meta.exercises
-    program = of_submission(lesson, submission)
-    if early := _left_alone(lesson, program, submission):
-        worth = tuple((exercise.id, exercise.points) for exercise in exercises)
-        return not_judged(worth, Verdict.UNSOLVED, Reason.NO_ANSWER, early), program.notices
+async def _judge(
+    desk: Desk, submission: Submission, keep: Callable[[Program, list[Trace]], None] | None
+) -> tuple[tuple[ExerciseResult, ...], tuple[str, ...]]:
+    unit, receipt, exercises = desk.unit, desk.receipt, desk.exercises
+    worth = tuple((exercise.id, exercise.points) for exercise in exercises)
+    if isinstance(unit, Project) and (fault := _no_module(unit, submission)):
+        return not_judged(worth, Verdict.FAIL, Reason.UNREADABLE, fault), ()
+    program = of_submission(unit, submission, desk.settings.only, figures=desk.settings.figures)
+    if early := _left_alone(program, submission, desk.exercises):
+        return tuple(
+            one.model_copy(update={"message": program.left.get(one.exercise, early)})
+            for one in not_judged(worth, Verdict.UNSOLVED, Reason.NO_ANSWER, early)
+        ), program.notices
     draws = await desk.draws()
     secret = {id(plan): seen for plan, seen in draws}
-    plans = [*exercise_plans(exercises, lesson.meta.grading), *(plan for plan, _ in draws)]
+    base, *variants = exercise_plans(exercises, unit.meta.grading)
+    plans = [replace(base, figures=desk.settings.figures), *variants, *(plan for plan, _ in draws)]
 
     def expected(plan: Plan, exercise: str) -> Mapping[str, Value]:
         return secret[id(plan)][exercise] if id(plan) in secret else receipt.expected(exercise, plan.key)
@@ -178,13 +203,15 @@ async def _judge(desk: Desk, submission: Submission) -> tuple[tuple[ExerciseResu
         seen = trace.observations.get(exercise_id)
         if exercise_id not in trace.plan.probes:
             return True
-        return seen is not None and not differences(lesson.exercise(exercise_id).probes, expected(trace.plan, exercise_id), seen)
+        return seen is not None and not differences(unit.exercise(exercise_id).probes, expected(trace.plan, exercise_id), seen)
 
     def wanted(plan: Plan, traces: list[Trace]) -> bool:
         # What is wrong already needs no further proof; its other runs would only cost time.
         return any(all(agrees(trace, exercise) for trace in traces) for exercise in plan.probes)
 
-    traces = await run(program, plans, desk.settings.limits(lesson), desk.settings.cache, wanted)
+    traces = await run(program, plans, desk.settings.limits(unit), desk.settings.cache, wanted)
+    if keep:
+        keep(program, traces)
     results = []
     for exercise in exercises:
         runs = [
@@ -192,30 +219,46 @@ async def _judge(desk: Desk, submission: Submission) -> tuple[tuple[ExerciseResu
             for trace in traces
             if exercise.id in trace.plan.probes and trace.reached(program, exercise.id)
         ]
-        result = judge(exercise, lesson.scaffolds[exercise.id], program, runs, receipt.mistakes.get(exercise.id, {}))
+        result = judge(exercise, program, runs, receipt.mistakes.get(exercise.id, {}))
         asked = [plan for plan in plans if exercise.id in plan.probes]
         if result.verdict is Verdict.PASS and len(runs) < len(asked):
             # The kernel was lost between two runs: what was not looked at is not a PASS.
             lost = "the run under other parameters could not be finished: the kernel ended or ran out of time"
             result = result.model_copy(update={"verdict": Verdict.FAIL, "reason": Reason.NOT_RUN, "message": lost, "points": 0.0})
         results.append(result)
-    return tuple(results), (*program.notices, *_events(program, traces[0]))
+    notices = (*program.notices, *_events(program, traces[0]))
+    if not unit.complete:
+        notices = (*notices, "there is no solution here to draw fresh parameters against; the course's own check does that too")
+    return tuple(results), notices
 
 
-def _left_alone(lesson: Lesson, program: Program, submission: Submission) -> str:
+def _no_module(project: Project, submission: Submission) -> str:
+    """Why a file cannot be put to the test as a project's module, or an empty text."""
+    if submission.path.suffix.lower() != ".py":
+        return f"{submission.path.name} is a notebook; this project is handed in as the file {project.meta.module}"
+    try:
+        ast.parse(submission.text)
+    except SyntaxError as error:
+        return f"line {error.lineno} of {submission.path.name} is not valid Python: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"{submission.path.name} cannot be parsed: {error}"
+    return ""
+
+
+def _left_alone(program: Program, submission: Submission, exercises: tuple[Task, ...]) -> str:
     """What to say of a file that nobody worked in, or an empty text. Such a file need not be run."""
     if not any(cell.kind == "code" and cell.source.strip() for cell in submission.cells):
         return "no code cells"
     if any(step.origin == "own" for step in program.steps) or program.missing:
         return ""
-    return "unchanged from the release" if program.unchanged == set(lesson.scaffolds) else ""
+    return "unchanged from the release" if {one.id for one in exercises} <= program.unchanged else ""
 
 
 def _events(program: Program, trace: Trace) -> tuple[str, ...]:
     """What happened in the base run outside the exercises, and costs nothing by itself."""
     notices: list[str] = []
     for cell in trace.cells:
-        place, given_or_own = program.place(cell.step), program.steps[cell.step].origin != "exercise"
+        place, given_or_own = program.place(cell.step), program.steps[cell.step].origin in {"given", "own"}
         if cell.status == "error" and given_or_own:
             notices.append(f"{place} stopped with {cell.error}")
         elif cell.status == "timeout" and given_or_own:

@@ -56,8 +56,7 @@ def search(folder: Path, catalogue: Catalogue, wanted: tuple[str, ...] = ()) -> 
         catalogue: the lessons that there are.
         wanted: only these lessons. With exactly one, a file whose name says nothing is taken to be of it.
     """
-    ids = [lesson.id for lesson in catalogue.lessons if not wanted or lesson.id in wanted]
-    every = [lesson.id for lesson in catalogue.lessons]
+    ids = [unit.id for unit in catalogue.units if not wanted or unit.id in wanted]
     learners: dict[str, list[Path]] = {}
     unreadable: list[Path] = []
     for entry in sorted(folder.iterdir(), key=lambda path: (_natural(path.name), path.name)):
@@ -75,7 +74,7 @@ def search(folder: Path, catalogue: Catalogue, wanted: tuple[str, ...] = ()) -> 
     unsure: list[tuple[str, Path]] = []
     for learner, files in learners.items():
         for file in files:
-            lesson = lesson_of(file, every)
+            lesson = unit_of(file, folder, catalogue)
             if lesson in ids:
                 by.setdefault((learner, lesson), []).append(file)
             elif not lesson:
@@ -92,16 +91,25 @@ def search(folder: Path, catalogue: Catalogue, wanted: tuple[str, ...] = ()) -> 
     return Class(folder, tuple(lessons), found, tuple(unknown), tuple(unreadable))
 
 
-def lesson_of(file: Path, ids: list[str]) -> str:
-    """Which lesson a file is of: by its name, else by what it says itself. Empty if neither tells."""
+def unit_of(file: Path, folder: Path, catalogue: Catalogue) -> str:
+    """Which lesson or project a file of a class folder is of. Empty if nothing tells.
+
+    Its name tells first, then what it says itself, then a folder named like a project, then the name of a module that only
+    one project asks for.
+    """
+    ids = [unit.id for unit in catalogue.units]
     named = [one for one in ids if re.search(rf"(?<![a-z0-9]){re.escape(one)}(?![0-9])", file.name, re.IGNORECASE)]
     if len(named) == 1:
         return named[0]
     try:
         claimed = read(file).lesson
     except (Unreadable, OSError):
-        return ""
-    return claimed if claimed in ids else ""
+        claimed = ""
+    if claimed in ids:
+        return claimed
+    asking = [project.id for project in catalogue.projects if project.meta.module == file.name]
+    inside = [one for one in asking if one in file.relative_to(folder).parts]
+    return next(iter(inside or asking), "") if len(inside or asking) == 1 else ""
 
 
 def _files(folder: Path, depth: int) -> list[Path]:

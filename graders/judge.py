@@ -5,7 +5,7 @@ The order in which a verdict comes about, for one exercise:
 1. its probes agree with what is expected, under every parameter it was run with        -> PASS
 2. its cell, the kernel in it, or a probe of it ran out of time                          -> TIMEOUT
 3. the kernel ended before the probes could be taken                                     -> FAIL (died)
-4. blanks of the scaffold are untouched, or there is no answer at all                    -> UNSOLVED
+4. blanks or stubs are as they were handed out, or there is no answer at all             -> UNSOLVED
 5. the observations match those of a named mistake                                       -> FAIL, with its advice
 6. the first probe that differs says how                                                 -> FAIL
 """
@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 from course.comparison import Difference, compare
 from course.receipt import Observations, Run
-from course.schema import Comparator, Exercise, Parameters
-from course.script import Scaffold, same_code, untouched
+from course.schema import Comparator, Parameters, Task
 from course.values import Value
 from graders.program import Program
 from graders.run import CellOutcome, Trace
@@ -43,8 +42,7 @@ class Judged:
 
 
 def judge(
-    exercise: Exercise,
-    original: Scaffold,
+    exercise: Task,
     program: Program,
     runs: Sequence[Judged],
     mistakes: Mapping[str, Sequence[Run]],
@@ -53,7 +51,6 @@ def judge(
 
     Args:
         exercise: what is asked, and its comparators.
-        original: the scaffold as it was handed out.
         program: what was run.
         runs: the base run first, then variants, then draws. A run after which the exercise is known to be wrong may be
             missing.
@@ -79,7 +76,7 @@ def judge(
         timed_out = next((cell for cell in _cells(exercise, program, run.trace) if cell.status == "timeout"), None)
         if timed_out:
             return result(Verdict.TIMEOUT, Reason.TIMEOUT, _time_text(program, timed_out) + where)
-        if number == 0 and (left := _unsolved(exercise, original, program)):
+        if number == 0 and (left := program.left.get(exercise.id)):
             return result(Verdict.UNSOLVED, Reason.NO_ANSWER, left)
         if seen is None:
             verdict, reason, message = _not_observed(exercise, program, run.trace)
@@ -113,7 +110,7 @@ def differences(probes: Mapping[str, Comparator], expected: Mapping[str, Value],
 
 
 def diagnose(
-    exercise: Exercise,
+    exercise: Task,
     parameters: Parameters,
     expected: Observations,
     got: Mapping[str, Value],
@@ -147,7 +144,7 @@ def _same(theirs: Value, got: Value, comparator: Comparator) -> bool:
     return compare(theirs, got, rule) is None
 
 
-def _cells(exercise: Exercise, program: Program, trace: Trace) -> list[CellOutcome]:
+def _cells(exercise: Task, program: Program, trace: Trace) -> list[CellOutcome]:
     return [cell for cell in trace.cells if program.steps[cell.step].id == exercise.id]
 
 
@@ -155,7 +152,7 @@ def _time_text(program: Program, cell: CellOutcome) -> str:
     return f"{program.place(cell.step)} ran longer than its limit: does a loop never end?"
 
 
-def _not_observed(exercise: Exercise, program: Program, trace: Trace) -> tuple[Verdict, Reason, str]:
+def _not_observed(exercise: Task, program: Program, trace: Trace) -> tuple[Verdict, Reason, str]:
     """Why there is no observation of an exercise."""
     unreadable = "the results couldn't be read: does a cell replace Python's or IPython's own functions?"
     if exercise.id in trace.tampered:
@@ -177,22 +174,7 @@ def _not_observed(exercise: Exercise, program: Program, trace: Trace) -> tuple[V
     return Verdict.FAIL, Reason.DIED, text if mine else f"not run: {text}"
 
 
-def _unsolved(exercise: Exercise, original: Scaffold, program: Program) -> str:
-    """What to say if the exercise was left open, or an empty text."""
-    answer = program.answers.get(exercise.id)
-    if answer is None:
-        return ""
-    if not any(line.strip() and not line.strip().startswith("#") for line in answer.splitlines()):
-        return "the cell is empty"
-    if same_code(answer, original.source):
-        return "unchanged from the release"
-    left, total = untouched(answer, original), len(original.blanks)
-    return f"{left} of {total} blanks {'is' if left == 1 else 'are'} untouched" if left else ""
-
-
-def _explain(
-    exercise: Exercise, program: Program, trace: Trace, probe: str, difference: Difference, got: Value
-) -> tuple[Reason, str]:
+def _explain(exercise: Task, program: Program, trace: Trace, probe: str, difference: Difference, got: Value) -> tuple[Reason, str]:
     """The reason and the line for the first probe that differs in a run whose parameters may be told."""
     raised = next((cell for cell in _cells(exercise, program, trace) if cell.status == "error"), None)
     if got.kind == "raised" and got.type == "NameError":

@@ -1,4 +1,4 @@
-"""Run a lesson's reference completely: as a script, as a notebook, under its variants, with its named mistakes."""
+"""Run the reference of a lesson or project completely: as a script, as a notebook, under its variants, with its named mistakes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import asyncio
 import importlib.metadata
 import os
 import platform
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from course.catalogue import Lesson
+from course.catalogue import Unit
 from course.comparison import compare
 from course.errors import CourseError
 from course.receipt import Environment, Run
-from course.schema import Exercise, Limits, Parameters
+from course.schema import Limits, Parameters, Task
 from graders.kernels.sandbox import scratch
 from graders.program import Program, parameters_text, reference
 from graders.run import Plan, Trace, run, run_all
@@ -29,7 +30,7 @@ _LIMITS = Limits(cell_seconds=300, total_seconds=1800)
 
 @dataclass(frozen=True)
 class Measured:
-    """One complete run of a lesson's reference: as a script, as a notebook, under its variants, with its mistakes."""
+    """One complete run of a reference: as a script, as a notebook, under its variants, with its mistakes."""
 
     script: tuple[str, ...]
     base: Trace
@@ -68,12 +69,12 @@ def environment(packages: tuple[str, ...], *, devices: bool = True) -> Environme
     )  # fmt: skip
 
 
-def exercise_plans(exercises: tuple[Exercise, ...], grading: Parameters | None = None) -> list[Plan]:
+def exercise_plans(exercises: tuple[Task, ...], grading: Parameters | None = None) -> list[Plan]:
     """The base run and every distinct variant, each with the probes of the exercises that ask for it.
 
     Args:
         exercises: the exercises.
-        grading: parameters of the lesson that a grading run changes in its base run, too.
+        grading: parameters that a grading run changes in its base run, too.
     """
     base = Plan(grading or {}, {one.id: tuple(one.probes) for one in exercises}, recorded={})
     variants: list[tuple[Parameters, dict[str, tuple[str, ...]]]] = []
@@ -89,18 +90,24 @@ def exercise_plans(exercises: tuple[Exercise, ...], grading: Parameters | None =
     return [base, *(Plan(one, probes, name=parameters_text(name)) for (one, probes), name in zip(variants, told, strict=True))]
 
 
-def run_script(lesson: Lesson, cache: Path) -> tuple[str, ...]:
-    """Run `code/main.py` as a script in a clean environment and return the lines it printed.
+def run_script(unit: Unit, cache: Path) -> tuple[str, ...]:
+    """Run the script of a lesson or project in a clean environment and return the lines it printed.
 
     Raises:
         CourseError: if it fails, or does not end.
     """
-    shown = lesson.shown(lesson.script)
+    shown = unit.shown(unit.script)
     with scratch(cache) as folder:
-        command = [sys.executable, str(lesson.script)]
+        script = unit.script
+        for name, text in unit.beside.items():
+            # A module is imported from the folder of the script.
+            (folder.work / name).write_text(text, encoding="utf-8", newline="")
+            script = folder.work / unit.script.name
+        if script != unit.script:
+            shutil.copy(unit.script, script)
         try:
             done = subprocess.run(
-                command,
+                [sys.executable, str(script)],
                 cwd=folder.work,
                 env=folder.environment(),
                 capture_output=True,
@@ -117,39 +124,37 @@ def run_script(lesson: Lesson, cache: Path) -> tuple[str, ...]:
     return tuple(output.splitlines())
 
 
-def measure(lesson: Lesson, cache: Path, say: Say) -> Measured:
+def measure(unit: Unit, cache: Path, say: Say) -> Measured:
     """Run everything that a receipt holds.
 
     Raises:
         CourseError: if the reference fails anywhere: a script or cell that raises, a probe that raises unasked.
     """
-    say(f"{lesson.id}: as a script")
-    script = run_script(lesson, cache)
-    say(f"{lesson.id}: as a notebook, with its variants")
-    base, *variants = exercise_plans(lesson.meta.exercises)
+    say(f"{unit.id}: as a script")
+    script = run_script(unit, cache)
+    say(f"{unit.id}: as a notebook, with its variants")
+    base, *variants = exercise_plans(unit.meta.exercises)
     facts: dict[str, dict[str, str]] = {}
-    for fact in lesson.meta.facts:
+    for fact in unit.meta.facts:
         facts.setdefault(fact.cell, {})[fact.id] = fact.expression
     first = Plan(base.parameters, base.probes, facts, base.name, figures=True)
-    short = [Plan(lesson.meta.grading, base.probes, name=f"base with {parameters_text(lesson.meta.grading)}", recorded={})]
-    plans = [first, *variants, *(short if lesson.meta.grading else ())]
-    program = reference(lesson)
+    short = [Plan(unit.meta.grading, base.probes, name=f"base with {parameters_text(unit.meta.grading)}", recorded={})]
+    plans = [first, *variants, *(short if unit.meta.grading else ())]
+    program = reference(unit)
     traces = asyncio.run(run(program, plans, _LIMITS, cache))
     for trace in traces:
-        _sound(lesson, program, trace)
+        _sound(unit, program, trace)
     if len(traces) != len(plans):
-        raise CourseError.at(
-            lesson.shown(lesson.script), "", f"the kernel was lost after {traces[-1].plan.name}", "mend the script"
-        )
-    for fact in lesson.meta.facts:
+        raise CourseError.at(unit.shown(unit.script), "", f"the kernel was lost after {traces[-1].plan.name}", "mend the script")
+    for fact in unit.meta.facts:
         value = traces[0].facts.get(fact.id)
         if value is None or (value.kind == "raised" and fact.compare.name != "raises"):
             what = f"fact {fact.id} gave {value.type}: {value.message}" if value else f"fact {fact.id} gave no answer"
-            raise CourseError.at(f"{lesson.shown(lesson.folder)}/lesson.toml", "fact", what, "mend its expression")
-    say(f"{lesson.id}: the named mistakes")
-    traced = _run_mistakes(lesson, cache)
-    if lesson.meta.grading:
-        _same_without_drills(lesson, traces[0], traces.pop())
+            raise CourseError.at(unit.file, "fact", what, "mend its expression")
+    say(f"{unit.id}: the named mistakes")
+    traced = _run_mistakes(unit, cache)
+    if unit.meta.grading:
+        _same_without_drills(unit, traces[0], traces.pop())
     mistakes = {
         exercise: {name: tuple(_as_run(trace) for trace in seen) for name, seen in found.items()}
         for exercise, found in traced.items()
@@ -157,25 +162,23 @@ def measure(lesson: Lesson, cache: Path, say: Say) -> Measured:
     return Measured(script, traces[0], tuple(_as_run(trace) for trace in traces), mistakes, traced)
 
 
-def _same_without_drills(lesson: Lesson, base: Trace, short: Trace) -> None:
+def _same_without_drills(unit: Unit, base: Trace, short: Trace) -> None:
     """Refuse grading parameters on which an exercise does depend."""
-    for exercise in lesson.meta.exercises:
+    for exercise in unit.meta.exercises:
         for probe, comparator in exercise.probes.items():
             difference = compare(base.observations[exercise.id][probe], short.observations[exercise.id][probe], comparator)
             if difference:
                 what = f"they change what the exercise {exercise.id} gives: {probe}: {difference.text}"
-                raise CourseError.at(
-                    f"{lesson.shown(lesson.folder)}/lesson.toml", "grading", what, "take the parameter out of `grading`"
-                )
+                raise CourseError.at(unit.file, "grading", what, "take the parameter out of `grading`")
 
 
-def _run_mistakes(lesson: Lesson, cache: Path) -> dict[str, dict[str, tuple[Trace, ...]]]:
+def _run_mistakes(unit: Unit, cache: Path) -> dict[str, dict[str, tuple[Trace, ...]]]:
     """Exercise, then mistake: the base run and the exercise's variants, all in one kernel."""
     names: list[tuple[str, str]] = []
     jobs: list[tuple[Program, Plan]] = []
-    for exercise in lesson.meta.exercises:
+    for exercise in unit.meta.exercises:
         for mistake in exercise.mistakes:
-            program = reference(lesson, exercise.id, mistake.code)
+            program = reference(unit, exercise.id, mistake.code)
             for plan in exercise_plans((exercise,)):
                 names.append((exercise.id, mistake.id))
                 jobs.append((program, plan))
@@ -183,7 +186,7 @@ def _run_mistakes(lesson: Lesson, cache: Path) -> dict[str, dict[str, tuple[Trac
     if len(traces) != len(jobs):
         exercise_id, name = names[next((number for number, trace in enumerate(traces) if trace.lost), len(traces) - 1)]
         what = f"the kernel was lost in the mistake {name}"
-        raise CourseError.at(f"{lesson.shown(lesson.folder)}/lesson.toml", f"exercise {exercise_id}", what, "mend its code")
+        raise CourseError.at(unit.file, f"exercise {exercise_id}", what, "mend its code")
     found: dict[str, dict[str, tuple[Trace, ...]]] = {}
     for (exercise_id, name), trace in zip(names, traces, strict=True):
         mine = found.setdefault(exercise_id, {})
@@ -195,34 +198,30 @@ def _as_run(trace: Trace) -> Run:
     return Run(parameters=trace.plan.key, exercises={name: dict(seen) for name, seen in trace.observations.items()})
 
 
-def _sound(lesson: Lesson, program: Program, trace: Trace) -> None:
+def _sound(unit: Unit, program: Program, trace: Trace) -> None:
     """Refuse a reference that does not run through, or whose probes raise without being expected to."""
-    file = lesson.shown(lesson.script)
+    file = unit.shown(unit.script)
     for cell in trace.cells:
         if cell.status != "ok":
             what = f"with {trace.plan.name} it ended with {cell.status} {cell.error}".rstrip()
             raise CourseError.at(file, f"cell {program.steps[cell.step].id}", what, "mend the script")
-    for exercise in lesson.meta.exercises:
+    for exercise in unit.meta.exercises:
         if exercise.id not in trace.plan.probes:
             continue
         seen = trace.observations.get(exercise.id)
         if seen is None:
             what = f"with {trace.plan.name} its probes gave no answer in time, or ended the kernel"
-            raise CourseError.at(
-                f"{lesson.shown(lesson.folder)}/lesson.toml", f"exercise {exercise.id}", what, "mend the probes or the script"
-            )
+            raise CourseError.at(unit.file, f"exercise {exercise.id}", what, "mend the probes or the script")
         for probe, comparator in exercise.probes.items():
             value = seen[probe]
             if (value.kind == "raised") != (comparator.name == "raises"):
                 what = f"with {trace.plan.name} the probe {probe!r} ({comparator}) gave {value.kind} {value.type or ''} {value.message or ''}".rstrip()
                 raise CourseError.at(
-                    f"{lesson.shown(lesson.folder)}/lesson.toml",
+                    unit.file,
                     f"exercise {exercise.id}",
                     what,
                     "mend the probe or its comparator",
                 )
             if value.kind in {"object", "oversize"}:
                 what = f"with {trace.plan.name} the probe {probe!r} gave {value.kind} {value.type or ''}, which is not data"
-                raise CourseError.at(
-                    f"{lesson.shown(lesson.folder)}/lesson.toml", f"exercise {exercise.id}", what, "probe something that is data"
-                )
+                raise CourseError.at(unit.file, f"exercise {exercise.id}", what, "probe something that is data")

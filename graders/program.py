@@ -1,4 +1,8 @@
-"""What is run for a submission: the lesson's given cells and the learner's own, in one order, given cells restored."""
+"""What is run for a submission: the given cells and the learner's own, in one order, given cells restored.
+
+For a lesson these are the cells of its script and of the submitted notebook. For a project the submitted module is written
+to the working directory, with the given files beside it, and the cells of `stages.py` put it to the test.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ import builtins
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from course.catalogue import Lesson
+from course.catalogue import Lesson, Project, Unit
 from course.schema import Parameters
-from course.script import Cell, same_code, untouched
+from course.script import Cell, Scaffold, same_code, untouched
+from course.starter import asked, is_untouched, open_stubs
 from graders.submission import MARKER, Submission, SubmittedCell
 
 
@@ -18,9 +23,10 @@ class Step:
     """One cell to run.
 
     Attributes:
-        id: the lesson's cell id, or ``own-7`` for the learner's additional cell at position 7.
+        id: the cell's id, or ``own-7`` for the learner's additional cell at position 7.
         source: the code.
-        origin: ``given`` (the lesson's), ``exercise`` (the learner's answer) or ``own`` (the learner's additional cell).
+        origin: ``given``, ``exercise`` (the learner's answer), ``own`` (the learner's additional cell) or ``stage`` (given code
+            that runs the learner's module).
         position: where the learner sees it, 1-based; None for a given cell that the submission does not have.
         parameters: whether this is the parameters cell, after which a run changes them.
     """
@@ -42,7 +48,8 @@ class Program:
         answers: exercise id -> the learner's code for it, for recognising what is untouched.
         missing: exercises that have no cell of their own, with what to say about it.
         notices: what was restored or is odd.
-        unchanged: exercises whose own cell is still the scaffold's.
+        left: exercise id -> what to say if it was left open: its blanks are untouched, or what it needs is a stub still.
+        unchanged: exercises whose answer is still as it was handed out.
         pending: exercises whose own cell still has a blank; the answer may stand in another cell.
         given: exercise id -> names in its probes that mean what the lesson's given cells made of them.
         plain: exercise id -> names in its probes that are Python's own.
@@ -54,6 +61,7 @@ class Program:
     answers: dict[str, str] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
     unchanged: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
     given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -63,6 +71,8 @@ class Program:
     def place(self, step: int) -> str:
         """How messages name a step."""
         found = self.steps[step]
+        if found.origin == "stage":
+            return f"the stage {found.id}"
         return f"cell {found.position}" if found.position else f"the given cell {found.id}"
 
     def until(self, step: int) -> Program:
@@ -71,14 +81,21 @@ class Program:
         return replace(self, steps=self.steps[:step], observed_after=observed)
 
 
-def reference(lesson: Lesson, exercise: str | None = None, extra: str = "") -> Program:
-    """The lesson's own program.
+def reference(unit: Unit, exercise: str | None = None, extra: str = "") -> Program:
+    """The program of the reference.
 
     Args:
-        lesson: the lesson.
-        exercise: if given, only what this exercise stands on: the parameters, the build cells before it, and its cell.
-        extra: code appended to the exercise's cell: a named mistake.
+        unit: the lesson or project.
+        exercise: if given, only what this exercise or stage stands on: the parameters, the build cells before it, its cell.
+        extra: code appended to the reference of the exercise: a named mistake.
     """
+    if isinstance(unit, Project):
+        return of_module(unit, f"{unit.solution or ''}\n{extra}", () if exercise is None else (exercise,))
+    assert isinstance(unit, Lesson)
+    return _of_lesson(unit, exercise, extra)
+
+
+def _of_lesson(lesson: Lesson, exercise: str | None, extra: str) -> Program:
     steps: list[Step] = []
     observed: dict[str, int] = {}
     for cell in lesson.cells:
@@ -95,8 +112,60 @@ def reference(lesson: Lesson, exercise: str | None = None, extra: str = "") -> P
     return Program(tuple(steps), observed, given=given, plain=plain, keeps=keeps)
 
 
-def of_submission(lesson: Lesson, submission: Submission) -> Program:
+def of_submission(unit: Unit, submission: Submission, only: tuple[str, ...] = (), *, figures: bool = False) -> Program:
     """The program of a submission.
+
+    Args:
+        unit: what it is a submission to.
+        submission: the file, read.
+        only: stages of a project; all if empty. A lesson's cells build on each other and are always run whole.
+        figures: whether the cells that draw a project's figures are run; those of a lesson always are.
+    """
+    if isinstance(unit, Project):
+        return of_module(unit, submission.text, only, figures=figures)
+    assert isinstance(unit, Lesson)
+    return _of_notebook(unit, submission)
+
+
+def of_module(project: Project, source: str, only: tuple[str, ...] = (), *, figures: bool = True) -> Program:
+    """The program that puts a module to the test.
+
+    Args:
+        project: the project.
+        source: the module, the learner's or the reference.
+        only: the stages to run, each after the build cells before it; all stages if empty.
+        figures: whether the figures are drawn. They may show what any stage left, and are left out where ``only`` is given.
+    """
+    files = {**project.files, project.meta.module: source}
+    steps = [Step("files", _writes(files), "given")]
+    observed: dict[str, int] = {}
+    for cell in project.cells:
+        if (cell.role == "stage" and only and cell.id not in only) or (cell.role == "figure" and (only or not figures)):
+            continue
+        origin = "stage" if cell.role == "stage" else "given"
+        steps.append(Step(cell.id, cell.source, origin, parameters=cell.role == "parameters"))
+        if cell.role == "stage":
+            observed[cell.id] = len(steps) - 1
+    stubs = open_stubs(source, project.starter)
+    left = {}
+    for stage in project.meta.exercises:
+        mine = {name: text for need in stage.needs for name, text in asked(need, stubs).items()}
+        if mine:
+            name, text = next(iter(mine.items()))
+            are = "is a stub still" if len(mine) == 1 else "are stubs still"
+            left[stage.id] = f"{', '.join(mine)} {are} in {project.meta.module}; begin with {name}: {text}"
+    unchanged = frozenset(stage.id for stage in project.meta.exercises) if is_untouched(source, project.starter) else frozenset()
+    return Program(tuple(steps), observed, left=left, unchanged=unchanged)
+
+
+def _writes(files: Mapping[str, str]) -> str:
+    """Code that writes files to the working directory and leaves no name behind."""
+    path = "__import__('pathlib').Path"
+    return "".join(f"{path}({name!r}).write_text({text!r}, encoding='utf-8', newline='')\n" for name, text in files.items())
+
+
+def _of_notebook(lesson: Lesson, submission: Submission) -> Program:
+    """The program of a notebook or script handed in to a lesson.
 
     The lesson's cells keep the lesson's order. A given cell is the lesson's own code, whatever the file holds. The
     learner's additional cells run after the cell that they follow in the file.
@@ -137,9 +206,21 @@ def of_submission(lesson: Lesson, submission: Submission) -> Program:
     observed |= dict.fromkeys(missing, len(steps) - 1)
     unchanged = frozenset(name for name, code in answers.items() if same_code(code, lesson.scaffolds[name].source))
     blank = frozenset(name for name, code in answers.items() if untouched(code, lesson.scaffolds[name]))
+    left = {name: text for name, code in answers.items() if (text := _open(code, lesson.scaffolds[name]))}
+    given, plain, keeps = _meanings(lesson, steps)
     return Program(
-        tuple(steps), observed, answers, missing, tuple(notices), unchanged, unchanged | blank, *_meanings(lesson, steps)
-    )
+        tuple(steps), observed, answers, missing, tuple(notices), left, unchanged, unchanged | blank, given, plain, keeps
+    )  # fmt: skip
+
+
+def _open(answer: str, original: Scaffold) -> str:
+    """What to say if an exercise was left open, or an empty text."""
+    if not any(line.strip() and not line.strip().startswith("#") for line in answer.splitlines()):
+        return "the cell is empty"
+    if same_code(answer, original.source):
+        return "unchanged from the release"
+    left, total = untouched(answer, original), len(original.blanks)
+    return f"{left} of {total} blanks {'is' if left == 1 else 'are'} untouched" if left else ""
 
 
 Names = dict[str, tuple[str, ...]]

@@ -51,7 +51,8 @@ class Submission:
         path: the file.
         sha256: of its bytes as submitted.
         cells: all of them, in order.
-        lesson: the lesson that the file itself claims to be of, or empty.
+        lesson: the lesson or project that the file itself claims to be of, or empty.
+        text: a script's text; empty for a notebook.
         notices: what was repaired or left out.
     """
 
@@ -60,6 +61,7 @@ class Submission:
     cells: tuple[SubmittedCell, ...]
     lesson: str = ""
     notices: tuple[str, ...] = ()
+    text: str = ""
 
 
 class Unreadable(Exception):
@@ -84,6 +86,7 @@ def read(path: Path) -> Submission:
         text, notices = _decode(data, path.name)
         if path.suffix.lower() == ".ipynb":
             cells, lesson, more = _notebook(text, path.name, len(data))
+            text = ""
         else:
             cells, lesson, more = _script(text)
         cells = tuple(part for cell in cells for part in _parts(cell))
@@ -91,7 +94,7 @@ def read(path: Path) -> Submission:
     except Unreadable as error:
         error.sha256 = sha256
         raise
-    return Submission(path, sha256, cells, lesson, (*notices, *more))
+    return Submission(path, sha256, cells, lesson, (*notices, *more), text)
 
 
 def _bytes(path: Path) -> bytes:
@@ -309,7 +312,7 @@ def _script(text: str) -> tuple[tuple[SubmittedCell, ...], str, tuple[str, ...]]
 
 
 def _claimed(text: str) -> str:
-    lesson = re.search(r"^#?\s*lesson:\s*([a-z0-9-]+)\s*$", text, re.MULTILINE)
+    lesson = re.search(r"^#?\s*(?:lesson|project):\s*([a-z0-9-]+)\s*$", text, re.MULTILINE)
     return lesson[1] if lesson else ""
 
 

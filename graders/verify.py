@@ -1,4 +1,4 @@
-"""Compare a run of a lesson's reference with its receipt, and prove that each named mistake is told apart."""
+"""Compare a run of the reference of a lesson or project with its receipt, and prove that each named mistake is told apart."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from course.catalogue import Lesson, survey
+from course.catalogue import Unit, survey
 from course.comparison import compare
 from course.errors import CourseError
 from course.lines import compare_lines
@@ -27,7 +27,7 @@ from graders.verdict import Verdict
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of verifying one lesson.
+    """What came of verifying one lesson or project.
 
     Attributes:
         lesson: its id.
@@ -42,35 +42,35 @@ class Outcome:
     faults: tuple[str, ...] = ()
 
 
-def verify_by_id(root: Path, lesson_id: str) -> Outcome:
-    """Verify one lesson, named by what another process can be told. Says on stderr what it is doing."""
+def verify_by_id(root: Path, unit_id: str) -> Outcome:
+    """Verify one lesson or project, named by what another process can be told. Says on stderr what it is doing."""
     try:
-        lesson = survey(root).lesson(lesson_id)
-        receipt = read(lesson)
-        problems = verify(lesson, receipt, root / ".cache", lambda text: print(text, file=sys.stderr, flush=True))
+        unit = survey(root).unit(unit_id)
+        receipt = read(unit)
+        problems = verify(unit, receipt, root / ".cache", lambda text: print(text, file=sys.stderr, flush=True))
     except CourseError as error:
-        return Outcome(lesson_id, faults=tuple(str(problem) for problem in error.problems))
+        return Outcome(unit_id, faults=tuple(str(problem) for problem in error.problems))
     except KernelFailed as error:
-        return Outcome(lesson_id, faults=(str(error),))
-    mistakes = sum(len(exercise.mistakes) for exercise in lesson.meta.exercises)
-    return Outcome(lesson_id, f"{len(receipt.lines)} lines, {len(receipt.runs)} runs, {mistakes} mistakes", tuple(problems))
+        return Outcome(unit_id, faults=(str(error),))
+    mistakes = sum(len(exercise.mistakes) for exercise in unit.meta.exercises)
+    return Outcome(unit_id, f"{len(receipt.lines)} lines, {len(receipt.runs)} runs, {mistakes} mistakes", tuple(problems))
 
 
-def unproven(lesson: Lesson, measured: Measured) -> Iterator[str]:
+def unproven(unit: Unit, measured: Measured) -> Iterator[str]:
     """The half of the two-way proof that concerns mistakes: what is wrong with them, a line each.
 
     A mistake must be judged FAIL, and be told its own advice and no other's.
     """
-    for exercise in lesson.meta.exercises:
+    for exercise in unit.meta.exercises:
         recorded = measured.mistakes.get(exercise.id, {})
         for mistake in exercise.mistakes:
-            program = reference(lesson, exercise.id, mistake.code)
+            program = reference(unit, exercise.id, mistake.code)
             expected = {
                 parameters_text(run.parameters): run.exercises[exercise.id] for run in measured.runs if exercise.id in run.exercises
             }
             runs = [Judged(trace, expected[trace.plan.name]) for trace in measured.traces[exercise.id][mistake.id]]
-            result = judge(exercise, lesson.scaffolds[exercise.id], program, runs, recorded)
-            name = f"{lesson.id}/{exercise.id}: the mistake {mistake.id}"
+            result = judge(exercise, program, runs, recorded)
+            name = f"{unit.id}/{exercise.id}: the mistake {mistake.id}"
             if result.verdict is Verdict.PASS:
                 yield f"{name} passes: no probe tells it from the reference"
             elif result.verdict is not Verdict.FAIL:
@@ -79,28 +79,28 @@ def unproven(lesson: Lesson, measured: Measured) -> Iterator[str]:
                 yield f"{name} is taken for {result.mistake or 'no named mistake'}: {result.message}"
 
 
-def lines_differ(lesson: Lesson, recorded: tuple[Line, ...], got: tuple[str, ...], how: str) -> Iterator[str]:
+def lines_differ(unit: Unit, recorded: tuple[Line, ...], got: tuple[str, ...], how: str) -> Iterator[str]:
     """How printed lines differ from the recorded ones, a text each."""
     if len(recorded) != len(got):
-        yield f"{lesson.id} {how}: expected {len(recorded)} printed lines, got {len(got)}"
+        yield f"{unit.id} {how}: expected {len(recorded)} printed lines, got {len(got)}"
     for line, text in zip(recorded, got, strict=False):
-        rule = lesson.meta.line_rule(line.cell, line.text)
+        rule = unit.meta.line_rule(line.cell, line.text)
         if rule.name == "ignored":
             # The number is a local observation, but the words before it are not.
-            head = _ignored_head(lesson, line.text)
+            head = _ignored_head(unit, line.text)
             if not text.startswith(head):
-                yield f"{lesson.id} {how}, cell {line.cell}: expected a line that begins with {head!r}, got {text!r}"
+                yield f"{unit.id} {how}, cell {line.cell}: expected a line that begins with {head!r}, got {text!r}"
         elif difference := compare_lines(line.text, text, rule):
-            yield f"{lesson.id} {how}, cell {line.cell}: {difference.text}"
+            yield f"{unit.id} {how}, cell {line.cell}: {difference.text}"
 
 
-def _ignored_head(lesson: Lesson, text: str) -> str:
-    heads = [output.line.split("*")[0] for output in lesson.meta.outputs if output.compare.name == "ignored"]
+def _ignored_head(unit: Unit, text: str) -> str:
+    heads = [output.line.split("*")[0] for output in unit.meta.outputs if output.compare.name == "ignored"]
     return next((head for head in heads if text.startswith(head)), "")
 
 
-def verify(lesson: Lesson, receipt: Receipt, cache: Path, say: Say) -> list[str]:
-    """Run the lesson again, as a script and as a notebook, and compare every line and observation with its receipt.
+def verify(unit: Unit, receipt: Receipt, cache: Path, say: Say) -> list[str]:
+    """Run the reference again, as a script and as a notebook, and compare every line and observation with its receipt.
 
     Returns:
         What differs, a line each; empty if everything agrees.
@@ -108,22 +108,22 @@ def verify(lesson: Lesson, receipt: Receipt, cache: Path, say: Say) -> list[str]
     Raises:
         CourseError: if the reference does not run.
     """
-    measured = measure(lesson, cache, say)
-    problems = list(lines_differ(lesson, receipt.lines, measured.script, "as a script"))
+    measured = measure(unit, cache, say)
+    problems = list(lines_differ(unit, receipt.lines, measured.script, "as a script"))
     printed = tuple(text for cell in measured.base.cells for text in cell.stdout.splitlines())
-    problems += lines_differ(lesson, receipt.lines, printed, "as a notebook")
-    for fact in lesson.meta.facts:
+    problems += lines_differ(unit, receipt.lines, printed, "as a notebook")
+    for fact in unit.meta.facts:
         problems += _value_differs(
-            f"{lesson.id}: fact {fact.id}", receipt.facts.get(fact.id), measured.base.facts[fact.id], fact.compare
+            f"{unit.id}: fact {fact.id}", receipt.facts.get(fact.id), measured.base.facts[fact.id], fact.compare
         )
-    problems += _runs_differ(lesson, receipt.runs, measured.runs, lesson.id)
-    for exercise in lesson.meta.exercises:
+    problems += _runs_differ(unit, receipt.runs, measured.runs, unit.id)
+    for exercise in unit.meta.exercises:
         for mistake in exercise.mistakes:
             recorded = receipt.mistakes.get(exercise.id, {}).get(mistake.id, ())
             again = measured.mistakes[exercise.id][mistake.id]
-            problems += _runs_differ(lesson, recorded, again, f"{lesson.id}: mistake {exercise.id}/{mistake.id}", loose=True)
-    problems += unproven(lesson, measured)
-    problems += _figures_differ(lesson, receipt, measured.base)
+            problems += _runs_differ(unit, recorded, again, f"{unit.id}: mistake {exercise.id}/{mistake.id}", loose=True)
+    problems += unproven(unit, measured)
+    problems += _figures_differ(unit, receipt, measured.base)
     return problems
 
 
@@ -134,15 +134,13 @@ def _value_differs(where: str, recorded: Value | None, got: Value, rule: Compara
     return [f"{where}: {difference.text}"] if difference else []
 
 
-def _runs_differ(
-    lesson: Lesson, recorded: tuple[Run, ...], again: tuple[Run, ...], where: str, *, loose: bool = False
-) -> list[str]:
+def _runs_differ(unit: Unit, recorded: tuple[Run, ...], again: tuple[Run, ...], where: str, *, loose: bool = False) -> list[str]:
     problems: list[str] = []
     if [run.parameters for run in recorded] != [run.parameters for run in again]:
         return [f"{where}: other runs than in the receipt"]
     for old, new in zip(recorded, again, strict=True):
         for name, seen in new.exercises.items():
-            for probe, rule in lesson.exercise(name).probes.items():
+            for probe, rule in unit.exercise(name).probes.items():
                 # A wrong value may be far from anything that `at_most` or `raises` can say.
                 used = Comparator(name="close") if loose and rule.name in {"at_most", "raises", "same_order"} else rule
                 before = old.exercises.get(name, {}).get(probe)
@@ -150,20 +148,20 @@ def _runs_differ(
     return problems
 
 
-def _figures_differ(lesson: Lesson, receipt: Receipt, base: Trace) -> list[str]:
+def _figures_differ(unit: Unit, receipt: Receipt, base: Trace) -> list[str]:
     """Figures are compared by what was plotted; renderings differ with fonts and versions."""
     problems: list[str] = []
     if set(receipt.figures) != set(base.figures):
-        return [f"{lesson.id}: figures of the cells {sorted(base.figures)}, the receipt has {sorted(receipt.figures)}"]
+        return [f"{unit.id}: figures of the cells {sorted(base.figures)}, the receipt has {sorted(receipt.figures)}"]
     for cell, files in base.figures.items():
-        path = lesson.folder / "figures" / f"{cell}.json"
+        path = unit.folder / "figures" / f"{cell}.json"
         for suffix in ("json", "svg", "png"):
             one = path.with_suffix(f".{suffix}")
             digest = getattr(receipt.figures[cell], "data" if suffix == "json" else suffix)
             if not one.is_file() or hashlib.sha256(one.read_bytes()).hexdigest() != digest:
-                problems.append(f"{lesson.shown(one)}: not the file that the receipt names; run `make record LESSON={lesson.id}`")
+                problems.append(f"{unit.shown(one)}: not the file that the receipt names; run `make record {unit.make}`")
         if path.is_file() and not _plots_agree(json.loads(path.read_text(encoding="utf-8"))["figures"], files.data):
-            problems.append(f"{lesson.id}: the figure of cell {cell} plots other data than was recorded")
+            problems.append(f"{unit.id}: the figure of cell {cell} plots other data than was recorded")
     return problems
 
 

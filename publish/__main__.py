@@ -13,7 +13,6 @@ from course import catalogue
 from course.catalogue import Catalogue
 from course.errors import CourseError, Problem
 from publish import build as building
-from publish import exercises
 from publish.build import Report
 
 app = typer.Typer(
@@ -29,7 +28,9 @@ app = typer.Typer(
 FAULT = 1  # drift, or a fault in the course's files
 USAGE = 2  # wrong arguments
 
-Id = Annotated[str | None, typer.Option("--lesson", metavar="ID", help="Only the files of this lesson, for instance recovery-01.")]
+Id = Annotated[
+    str | None, typer.Option("--lesson", metavar="ID", help="Only the files of this lesson or project, for instance recovery-01.")
+]
 
 
 @app.command("build")
@@ -69,27 +70,27 @@ def build_command(
 
 @app.command("reset")
 def reset_command(
-    lesson: Annotated[str, typer.Argument(metavar="LESSON", help="The lesson, for instance recovery-01.")],
+    lesson: Annotated[str, typer.Argument(metavar="LESSON", help="The lesson or project, for instance recovery-01.")],
     file: Annotated[
         str | None,
-        typer.Option("--file", metavar="NAME", help="Only this file of it, for instance recovery-01.py; else all three."),
+        typer.Option("--file", metavar="NAME", help="Only this file of it, for instance recovery-01.py; else all."),
     ] = None,
 ) -> None:
-    """Bring the original exercise files of a lesson back: notebook, script and evidence template.
+    """Bring a learner's files back: notebook, script and evidence template of a lesson, or the starter of a project.
 
     What you had written goes to backups/<time>/ first; the command says where. Without edits there is nothing to do.
 
     Exit code: 0 all is well, 1 a fault in the course's files, 2 wrong arguments.
     """
     course = _course(lesson)
-    names = [path.rpartition("/")[2] for path in exercises.paths(course.lesson(lesson))]
+    names = [path.rpartition("/")[2] for path in building.theirs(course.unit(lesson))]
     if file is not None and file.replace("\\", "/").rpartition("/")[2] not in names:
         _stop(USAGE, f"{lesson} has no file {file!r}; use one of: {', '.join(names)}")
     report = _run(lambda: building.reset(course, lesson, file))
     for line in report.done:
         typer.echo(line)
     if not report.done:
-        typer.echo(f"Nothing to bring back: the files of {lesson} in exercises/ are as they were generated.")
+        typer.echo(f"Nothing to bring back: the files of {lesson} are as they were generated.")
 
 
 def _stop(code: int, *messages: str | Problem) -> NoReturn:
@@ -106,7 +107,7 @@ def _course(lesson: str | None) -> Catalogue:
         _stop(FAULT, *error.problems)
     if lesson is not None:
         try:
-            course.lesson(lesson)
+            course.unit(lesson)
         except CourseError as error:
             # Where lessons could not be read, the one that is asked for may be among them.
             _stop(FAULT if course.problems else USAGE, *error.problems)

@@ -1,7 +1,7 @@
 """Which generated files there are, whether those on disk are as they should be, and writing them.
 
-Two rules say what may be overwritten. A file in `exercises/` belongs to the learner: `exercises/manifest.json` holds the digest
-it was generated with, and a file that has neither this digest nor the new content's has been edited, and is kept. A
+Two rules say what may be overwritten. A file in `exercises/`, or in the `starter/` of a project, belongs to the learner:
+`exercises/manifest.json` holds the digest it was generated with, and a file that has neither this digest nor the new content's has been edited, and is kept. A
 generated file elsewhere is replaced, but if it was changed by hand a backup is made first.
 """
 
@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from course.catalogue import Catalogue, Lesson
+from course.catalogue import Catalogue, Lesson, Project, Unit
 from course.errors import CourseError, Problem
 from course.receipt import write_text
-from publish import exercises, guide, ipynb, markdown, notebooks, schemas
+from publish import exercises, guide, ipynb, markdown, notebooks, projects, schemas
 
 MANIFEST = f"{exercises.FOLDER}/manifest.json"
 
@@ -34,12 +35,12 @@ class Product:
     Attributes:
         path: relative to the course, with forward slashes.
         text: what it must hold; None if faults in the course's files keep it from being made.
-        lesson: the lesson it belongs to, or None.
+        unit: the lesson or project it belongs to, or None.
     """
 
     path: str
     text: str | None
-    lesson: str | None = None
+    unit: Unit | None = None
 
 
 @dataclass(frozen=True)
@@ -95,28 +96,29 @@ def plan(catalogue: Catalogue, only: str | None = None) -> Plan:
 
     Args:
         catalogue: the course; faulty lessons may be left out of it.
-        only: the id of a lesson, to make its files alone.
+        only: the id of a lesson or project, to make its files alone.
 
     Raises:
-        CourseError: if there is no lesson ``only``, or it is faulty.
+        CourseError: if there is none of that id, or it is faulty.
     """
     whole = only is None and not catalogue.problems
-    lessons = [catalogue.lesson(only)] if only else catalogue.lessons
+    units = [catalogue.unit(only)] if only else catalogue.units
     names = guide.names(catalogue)
     products: list[Product] = []
     problems = [] if only else list(catalogue.problems)
 
-    def make(paths: Iterable[str], files: Callable[[], dict[str, str]], lesson: str | None = None) -> None:
+    def make(paths: Iterable[str], files: Callable[[], dict[str, str]], unit: Unit) -> None:
         try:
             made = files()
         except CourseError as error:
             problems.extend(error.problems)
             made = {}
-        products.extend(Product(path, made.get(path), lesson) for path in paths)
+        products.extend(Product(path, made.get(path), unit) for path in paths)
 
-    for lesson in lessons:
-        make([notebooks.path(lesson)], partial(_reference, lesson), lesson.id)
-        make(exercises.paths(lesson), partial(exercises.render, lesson, names), lesson.id)
+    for unit in units:
+        if isinstance(unit, Lesson):
+            make([notebooks.path(unit)], partial(_reference, unit), unit)
+        make([*theirs(unit), *([projects.guide(unit)] if isinstance(unit, Project) else [])], partial(_render, unit, names), unit)
     if not only:
         products += [Product(path, text) for path, text in schemas.render().items()]
     if whole:
@@ -125,6 +127,21 @@ def plan(catalogue: Catalogue, only: str | None = None) -> Plan:
         products += [Product(guide.path(phase), guide.render(phase, catalogue)) for phase in catalogue.phases if not phase.planned]
     # One stale receipt is met by the notebook and by the exercises: it is said once.
     return Plan(tuple(products), tuple(dict.fromkeys(problems)), whole)
+
+
+def theirs(unit: Unit) -> tuple[str, ...]:
+    """The files of a lesson or project that a learner works in, relative to the course."""
+    if isinstance(unit, Lesson):
+        return exercises.paths(unit)
+    assert isinstance(unit, Project)
+    return (projects.starter(unit),)
+
+
+def _render(unit: Unit, names: Mapping[str, str]) -> dict[str, str]:
+    if isinstance(unit, Lesson):
+        return exercises.render(unit, names)
+    assert isinstance(unit, Project)
+    return projects.render(unit, names)
 
 
 def _reference(lesson: Lesson) -> dict[str, str]:
@@ -137,14 +154,14 @@ def digest(data: bytes) -> str:
 
 
 def read_manifest(root: Path) -> dict[str, str]:
-    """The digests with which files in `exercises/` were generated, by file name; empty if it cannot be read.
+    """The digests with which learners' files were generated, by :func:`_name`; empty if it cannot be read.
 
     Without a digest a file counts as edited unless it has the new content, so a lost manifest loses nobody's work.
     """
     try:
         files = json.loads((root / MANIFEST).read_text(encoding="utf-8"))["files"]
-        # Names alone: a path that leads elsewhere must not get anything removed there.
-        return {name: value for name, value in files.items() if isinstance(value, str) and Path(name).name == name}
+        # These places alone: a path that leads elsewhere must not get anything removed there.
+        return {name: value for name, value in files.items() if isinstance(value, str) and _name(_place(name)) == name}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
@@ -186,10 +203,23 @@ def _finding(product: Product, root: Path, manifest: dict[str, str]) -> Finding:
     return Finding(product.path, state, product)
 
 
+_STARTER = re.compile(r"projects/[a-z0-9-]+/starter/[a-z][a-z0-9_]*\.py")
+
+
 def _name(path: str) -> str:
-    """The name under which the manifest knows a file; empty for one outside `exercises/`."""
+    """The name under which the manifest knows a learner's file; empty for any other file.
+
+    For one in `exercises/` that is its name, for a project's module its whole path.
+    """
+    if _STARTER.fullmatch(path):
+        return path
     folder, _, name = path.rpartition("/")
     return name if folder == exercises.FOLDER else ""
+
+
+def _place(name: str) -> str:
+    """The path of a file that the manifest knows under a name."""
+    return name if "/" in name else f"{exercises.FOLDER}/{name}"
 
 
 def _pristine(path: str, data: bytes, manifest: dict[str, str]) -> bool:
@@ -204,7 +234,7 @@ def _pristine(path: str, data: bytes, manifest: dict[str, str]) -> bool:
 
 def _generated_files(root: Path, manifest: dict[str, str]) -> list[str]:
     """The files on disk that a build wrote, or that were made from such a one."""
-    found = [f"{exercises.FOLDER}/{name}" for name in manifest if (root / exercises.FOLDER / name).is_file()]
+    found = [_place(name) for name in manifest if (root / _place(name)).is_file()]
     places = [(root / "phases").glob("*/*/*.ipynb"), (root / schemas.FOLDER).glob("*.schema.json")]
     for path in sorted(one for place in places for one in place if one.is_file()):
         text = path.read_text(encoding="utf-8", errors="replace")
@@ -226,7 +256,7 @@ def build(catalogue: Catalogue, only: str | None = None) -> Report:
     """Write what is missing or stale; keep what a learner has edited; remove what no lesson produces any more.
 
     Raises:
-        CourseError: if there is no lesson ``only``.
+        CourseError: if there is no lesson or project ``only``.
     """
     root, manifest = catalogue.root, read_manifest(catalogue.root)
     made = plan(catalogue, only)
@@ -260,7 +290,7 @@ def check(catalogue: Catalogue, only: str | None = None) -> Report:
     """Say what a build would change, and change nothing.
 
     Raises:
-        CourseError: if there is no lesson ``only``.
+        CourseError: if there is no lesson or project ``only``.
     """
     root, manifest = catalogue.root, read_manifest(catalogue.root)
     made = plan(catalogue, only)
@@ -288,9 +318,9 @@ def check(catalogue: Catalogue, only: str | None = None) -> Report:
 def _kept(one: Finding) -> str:
     if one.state == "left":
         return f"left {one.path}: no lesson produces it any more, but it has been edited"
-    if one.product is None or one.product.lesson is None:
+    if one.product is None or one.product.unit is None:
         return f"kept {one.path}: you have edited it; move it away and build again to have the new one"
-    return f"kept {one.path}: you have edited it; `make reset LESSON={one.product.lesson}` brings the original back (with a backup)"
+    return f"kept {one.path}: you have edited it; `make reset {one.product.unit.make}` brings the original back (with a backup)"
 
 
 def _write(root: Path, one: Finding) -> None:
@@ -350,30 +380,31 @@ class Backups:
                 return folder
 
 
-def reset(catalogue: Catalogue, lesson_id: str, file: str | None = None) -> Report:
-    """Bring the original files of a lesson in `exercises/` back; edited ones are backed up first.
+def reset(catalogue: Catalogue, unit_id: str, file: str | None = None) -> Report:
+    """Bring the original files of a lesson in `exercises/`, or a project's starter, back; edited ones are backed up first.
 
     Args:
         catalogue: the course.
-        lesson_id: the lesson.
+        unit_id: the lesson or project.
         file: the name of one of its files, to bring back that one alone.
 
     Raises:
-        CourseError: if there is no such lesson or file, or the originals cannot be made; then nothing has been touched.
+        CourseError: if there is no such lesson, project or file, or the originals cannot be made; then nothing has been touched.
     """
     root, manifest = catalogue.root, read_manifest(catalogue.root)
-    lesson: Lesson = catalogue.lesson(lesson_id)
-    files = exercises.render(lesson, guide.names(catalogue))
+    unit = catalogue.unit(unit_id)
+    made = _render(unit, guide.names(catalogue))
+    files = {path: made[path] for path in theirs(unit)}
     if file is not None:
-        chosen = f"{exercises.FOLDER}/{Path(file).name}"
-        if chosen not in files:
-            known = ", ".join(_name(path) for path in files)
-            raise CourseError.at(lesson_id, "", f"there is no file {file!r} of this lesson", f"use one of: {known}")
-        files = {chosen: files[chosen]}
+        chosen = [path for path in files if Path(path).name == Path(file).name]
+        if not chosen:
+            known = ", ".join(Path(path).name for path in files)
+            raise CourseError.at(unit_id, "", f"{file!r} is none of its files", f"use one of: {known}")
+        files = {path: files[path] for path in chosen}
     report = Report()
     backups = Backups(root)
     for path, text in files.items():
-        one = _finding(Product(path, text, lesson_id), root, manifest)
+        one = _finding(Product(path, text, unit), root, manifest)
         if one.state == "same":
             report.same += 1
         elif one.state == "edited":

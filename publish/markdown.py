@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from course.schema import Diagnosis, Evidence, Exercise, LessonFile, Option, Prediction, QuizFile, Reference
+from course.schema import Diagnosis, Evidence, Exercise, LessonFile, Option, Prediction, QuizFile, Reference, Task, UnitFile
 
 KINDS = {"modify": "Make it yours", "transfer": "Transfer", "challenge": "Challenge"}
 
@@ -99,10 +99,13 @@ def exercise_title(one: Exercise) -> str:
 
 def exercise(one: Exercise, meta: LessonFile) -> str:
     """An exercise without its solution: the task, the guide in steps, the hints folded."""
+    return join(f"### {exercise_title(one)}", f"`{one.id}` · {plural(one.points, 'point')}", asked(one, meta))
+
+
+def asked(one: Task, meta: UnitFile) -> str:
+    """What is asked of a learner: the task, what it trains, the guide in steps, the hints folded."""
     aims = {objective.id: objective.text for objective in meta.objectives}
     return join(
-        f"### {exercise_title(one)}",
-        f"`{one.id}` · {plural(one.points, 'point')}",
         one.task,
         "What it trains:",
         bullets(aims[name] for name in one.meets),
@@ -140,7 +143,7 @@ def references(rows: tuple[Reference, ...]) -> str:
     return bullets(f"[{row.title}]({row.url}) ({row.version}): {row.read}" for row in rows)
 
 
-def objectives(meta: LessonFile) -> str:
+def objectives(meta: UnitFile) -> str:
     """What the learner can do afterwards."""
     return join("Afterwards you can:", bullets(objective.text for objective in meta.objectives))
 

@@ -1,4 +1,4 @@
-"""`lesson.md` as blocks: the words in the order in which they are read, and between them the places where a cell, an
+"""`lesson.md`, or the `guide.md` of a project, as blocks: the words in the order in which they are read, and between them the places where a cell, an
 exercise, the quiz and so on are shown.
 
 A directive is a fenced block without a body, ```` ```{cell} batches ```` and its closing fence. Fences and headings are found
@@ -14,15 +14,22 @@ from typing import Any, Literal, cast, get_args
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from course.catalogue import Lesson
+from course.catalogue import Lesson, Unit
 from course.errors import CourseError, Problem
 
 STAGES = ("Understand", "Build & Run", "Experiment", "Exercise & Check", "Evidence")
 
-Kind = Literal["words", "cell", "figure", "experiment", "exercise", "quiz", "diagnosis", "evidence", "references"]
+Kind = Literal["words", "cell", "figure", "experiment", "exercise", "stage", "quiz", "diagnosis", "evidence", "references"]
 
 # The directive that shows a cell of each role.
-SHOWN_BY = {"parameters": "cell", "build": "cell", "figure": "figure", "experiment": "experiment", "exercise": "exercise"}
+SHOWN_BY = {
+    "parameters": "cell",
+    "build": "cell",
+    "figure": "figure",
+    "experiment": "experiment",
+    "exercise": "exercise",
+    "stage": "stage",
+}
 _PARTS = ("quiz", "diagnosis", "evidence", "references")
 _DIRECTIVES = tuple(kind for kind in get_args(Kind) if kind != "words")
 _INFO = re.compile(r"^\{(?P<name>[^}]*)\}\s*(?P<argument>.*)$")
@@ -34,11 +41,11 @@ class Block:
 
     Attributes:
         kind: ``words`` for Markdown, else the directive.
-        stage: the level-1 heading it stands under.
+        stage: the level-1 heading it stands under; in a lesson one of the five stages.
         heading: the nearest heading above it, of any level; for words, the heading they begin with if they have one.
-        line: its first line in `lesson.md`, 1-based.
+        line: its first line in the file, 1-based.
         text: of words, the Markdown with its ``{recorded}`` roles still in it; empty otherwise.
-        ref: the id of the cell or exercise that is shown; empty for the other kinds.
+        ref: the id of the cell, exercise or stage that is shown; empty for the other kinds.
     """
 
     kind: Kind
@@ -61,22 +68,23 @@ class _Mark:
     argument: str = ""
 
 
-def read(lesson: Lesson) -> tuple[Block, ...]:
-    """The blocks of a lesson's words, in order.
+def read(unit: Unit) -> tuple[Block, ...]:
+    """The blocks of the words of a lesson or project, in order. Only a lesson's have the five stages as headings.
 
     Raises:
         CourseError: with every fault found: a heading that is not one of the five stages in their order, words above
             the first, an unknown directive, one with a body, one for a cell of another role, a cell that is shown
             twice or not at all, a part (quiz, …) that is missing. Each names file, line and remedy.
     """
-    shown = lesson.shown(lesson.words)
+    shown = unit.shown(unit.words)
     try:
-        text = lesson.words.read_text(encoding="utf-8-sig")
+        text = unit.words.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise CourseError.at(shown, f"byte {error.start}", "the file is not UTF-8", "save it as UTF-8") from None
     marks, problems = _marks(text, shown)
-    problems += _stage_problems(marks, text, shown)
-    problems += _directive_problems(marks, lesson, shown)
+    if isinstance(unit, Lesson):
+        problems += _stage_problems(marks, text, shown)
+    problems += _directive_problems(marks, unit, shown)
     if problems:
         raise CourseError(*sorted(problems, key=_line))
     return _blocks(marks, text.split("\n"))
@@ -175,9 +183,12 @@ def _stage_problems(marks: list[_Mark], text: str, shown: str) -> list[Problem]:
     return problems
 
 
-def _directive_problems(marks: list[_Mark], lesson: Lesson, shown: str) -> list[Problem]:
+def _directive_problems(marks: list[_Mark], unit: Unit, shown: str) -> list[Problem]:
     problems: list[Problem] = []
-    roles = {cell.id: cell.role for cell in lesson.cells}
+    roles = {cell.id: cell.role for cell in unit.cells}
+    script = unit.script.relative_to(unit.folder).as_posix()
+    # The driver of a project is given to be read as a file; its guide shows what is asked and what came out.
+    wanted_roles = set(SHOWN_BY) if isinstance(unit, Lesson) else {"stage", "figure"}
     lines: dict[str, int] = {}
     for mark in marks:
         if not mark.name:
@@ -189,12 +200,12 @@ def _directive_problems(marks: list[_Mark], lesson: Lesson, shown: str) -> list[
                     Problem(shown, where, f"{{{mark.name}}} takes no id (got {mark.argument!r})", f"write {{{mark.name}}} alone")
                 )
         elif mark.argument not in roles:
-            wanted = [cell.id for cell in lesson.cells if SHOWN_BY[cell.role] == mark.name]
+            wanted = [cell.id for cell in unit.cells if SHOWN_BY[cell.role] == mark.name]
             problems.append(
                 Problem(
                     shown,
                     where,
-                    f"{{{mark.name}}} names {mark.argument!r}, which is no cell of code/main.py",
+                    f"{{{mark.name}}} names {mark.argument!r}, which is no cell of {script}",
                     f"use one of: {', '.join(wanted) or 'there is none yet'}",
                 )
             )
@@ -218,17 +229,17 @@ def _directive_problems(marks: list[_Mark], lesson: Lesson, shown: str) -> list[
         Problem(
             shown,
             "",
-            f"cell {cell.id} of code/main.py is not shown",
+            f"cell {cell.id} of {script} is not shown",
             f"add a fenced block {{{SHOWN_BY[cell.role]}}} {cell.id} where it is explained",
         )
-        for cell in lesson.cells
-        if cell.id not in lines
+        for cell in unit.cells
+        if cell.id not in lines and cell.role in wanted_roles
     ]
     there = {
-        "quiz": True,
-        "diagnosis": lesson.meta.diagnoses,
-        "evidence": lesson.meta.evidence,
-        "references": lesson.meta.references,
+        "quiz": isinstance(unit, Lesson),
+        "diagnosis": unit.meta.diagnoses,
+        "evidence": unit.meta.evidence,
+        "references": unit.meta.references,
     }
     problems += [
         Problem(

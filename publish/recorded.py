@@ -21,7 +21,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from course import receipt as receipts
-from course.catalogue import Lesson
+from course.catalogue import Unit
 from course.errors import CourseError, Problem
 from course.receipt import Receipt
 from course.schema import Model
@@ -56,18 +56,18 @@ class UnknownError(LookupError):
 
 
 class Recorded:
-    """The recorded values of one lesson, put into its words.
+    """The recorded values of one lesson or project, put into its words.
 
     The receipt is read when the first role asks for it, so that words without roles need none.
     """
 
-    def __init__(self, lesson: Lesson) -> None:
-        self.lesson = lesson
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
 
     @cached_property
     def receipt(self) -> Receipt:
-        """The lesson's receipt. Raises CourseError if it is missing, broken or of another source."""
-        return receipts.read(self.lesson)
+        """The receipt. Raises CourseError if it is missing, broken or of another source."""
+        return receipts.read(self.unit)
 
     def value(self, content: str) -> str:
         """What a role's content stands for.

@@ -7,14 +7,16 @@ import pytest
 
 # docs/architecture.md shows this table; a module that is not in it has no place yet.
 FLOORS = {
-    "course": {"errors": 0, "schema": 1, "script": 1, "values": 1, "comparison": 2, "catalogue": 2, "lines": 3, "receipt": 3},
+    "course": {
+        "errors": 0, "schema": 1, "script": 1, "values": 1, "starter": 2, "comparison": 2, "catalogue": 3, "lines": 3, "receipt": 4,
+    },
     "graders": {
         "probe": 1, "verdict": 1, "submission": 1, "collect": 2, "kernels.sandbox": 1, "kernels.cold": 2,
         "program": 2, "run": 3, "judge": 4, "measure": 4, "reports.text": 1, "reports.lines": 2, "reports.files": 2,
-        "verify": 5, "check": 5, "record": 6, "batch": 6, "__main__": 7,
+        "verify": 5, "check": 5, "evidence": 5, "record": 6, "batch": 6, "__main__": 7,
     },
     "publish": {
-        "prose": 1, "recorded": 1, "markdown": 1, "ipynb": 1, "notebooks": 2, "exercises": 2, "guide": 2, "schemas": 2,
+        "prose": 1, "recorded": 1, "markdown": 1, "ipynb": 1, "notebooks": 2, "exercises": 2, "projects": 2, "guide": 2, "schemas": 2,
         "build": 3, "__main__": 4,
     },
 }  # fmt: skip

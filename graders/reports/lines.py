@@ -67,7 +67,7 @@ def own_lines(submission: SubmissionResult) -> Iterator[tuple[Verdict | None, st
         yield Verdict.PASS, f"PASS: {submission.lesson}"
     else:
         passed = sum(result.verdict is Verdict.PASS for result in submission.exercises)
-        yield None, f"{submission.lesson}: {passed} of {len(submission.exercises)} exercises pass"
+        yield None, f"{submission.lesson}: {passed} of {len(submission.exercises)} pass"
 
 
 def _message(result: ExerciseResult) -> str:

@@ -249,7 +249,7 @@ def test_a_receipt_of_another_source_says_which_command_to_run(tiny_copy):
     with pytest.raises(CourseError, match="the receipt is broken"):
         read_receipt(load(tiny_copy).lesson("tiny-01"))
     receipt.unlink()
-    with pytest.raises(CourseError, match="has no receipt"):
+    with pytest.raises(CourseError, match="there is no receipt"):
         read_receipt(load(tiny_copy).lesson("tiny-01"))
 
 

@@ -5,7 +5,7 @@ import os
 import nbformat
 import pytest
 
-from graders.collect import lesson_of, search
+from graders.collect import search, unit_of
 from tests.conftest import notebook
 
 NAMES = ["Ana Pérez", "Li, Wei", "O'Neil", "$(touch pwned)", "-rf", "=1+1", "a%sb", "x" * 100, "näïve\u202e", "{0}", "日本", "a\tb"]
@@ -62,13 +62,13 @@ def test_a_renamed_script_says_itself_of_which_lesson_it_is(folder, tiny, tiny_c
     (folder / "Ana" / "a" / "b" / "c" / "d").mkdir(parents=True)
     path = folder / "Ana" / "a" / "b" / "c" / "d" / "tiny-1.py"
     path.write_text("# %% [markdown]\n# # Double\n#\n# lesson: tiny-01\n\n# %% A\nx = 1\n", encoding="utf-8")
-    assert lesson_of(path, ["tiny-01"]) == "tiny-01"
+    assert unit_of(path, folder, tiny_course) == "tiny-01"
     assert [(one.lesson, one.files) for one in search(folder, tiny_course).found] == [("tiny-01", (path,))]
 
 
 def test_a_renamed_notebook_says_itself_of_which_lesson_it_is(folder, tiny, tiny_course):
     path = put(folder, tiny, "Ana", "homework.ipynb")
-    assert lesson_of(path, ["tiny-01"]) == "tiny-01"
+    assert unit_of(path, folder, tiny_course) == "tiny-01"
     assert [one.lesson for one in search(folder, tiny_course).found] == ["tiny-01"]
 
 
