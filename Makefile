@@ -11,7 +11,7 @@ export SUBMISSIONS UNIT FILE
 
 RUN = $(PYTHON) -m environment
 
-.PHONY: help grade check lab test lint build build-check reset record verify lock
+.PHONY: help grade check lab test lint build build-check bundle reset record verify lock
 
 help:
 	@$(RUN) --targets
@@ -39,6 +39,9 @@ build: ## write the generated files: notebooks, exercises, schemas, study guides
 
 build-check: ## fail where a generated file is not what `make build` would write
 	@$(RUN) publish build --check $(ARGS)
+
+bundle: ## write a project as a ZIP without its solution: PROJECT=recovery-audit
+	@$(RUN) publish bundle $(if $(UNIT),"$$UNIT") $(ARGS)
 
 test: ## run the tests: ARGS="-k comparison -x"
 	@$(PYTHON) -m environment --dev pytest $(ARGS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
@@ -13,6 +14,7 @@ from course import catalogue
 from course.catalogue import Catalogue
 from course.errors import CourseError, Problem
 from publish import build as building
+from publish import bundle
 from publish.build import Report
 
 app = typer.Typer(
@@ -91,6 +93,33 @@ def reset_command(
         typer.echo(line)
     if not report.done:
         typer.echo(f"Nothing to bring back: the files of {lesson} are as they were generated.")
+
+
+@app.command("bundle")
+def bundle_command(
+    project: Annotated[str, typer.Argument(metavar="PROJECT", help="The project, for instance recovery-audit.")],
+    out: Annotated[Path | None, typer.Option(help="The ZIP; dist/<project>.zip if absent.")] = None,
+) -> None:
+    """Write a project as a ZIP that works by itself: guide, starter, given files and the grader, without the solution.
+
+    Exit code: 0 written, 1 a fault in the course's files, 2 wrong arguments.
+    """
+    course = _course(None)
+    if project not in [one.id for one in course.projects]:
+        known = ", ".join(one.id for one in course.projects) or "none yet"
+        _stop(FAULT if course.problems else USAGE, *course.problems, f"there is no project {project!r}; use one of: {known}")
+    path = out or course.root / "dist" / f"{project}.zip"
+
+    def write() -> Report:
+        data = bundle.render(course.project(project), course)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}.new")
+        beside.write_bytes(data)
+        beside.replace(path)
+        return Report(done=[f"wrote {path} ({len(data) // 1000} kB)"])
+
+    for line in _run(write).done:
+        typer.echo(line)
 
 
 def _stop(code: int, *messages: str | Problem) -> NoReturn:

@@ -17,7 +17,7 @@ FLOORS = {
     },
     "publish": {
         "prose": 1, "recorded": 1, "markdown": 1, "ipynb": 1, "notebooks": 2, "exercises": 2, "projects": 2, "guide": 2, "schemas": 2,
-        "build": 3, "__main__": 4,
+        "build": 3, "bundle": 3, "__main__": 4,
     },
 }  # fmt: skip
 ARROWS = {"course": {"course"}, "graders": {"graders", "course"}, "publish": {"publish", "course"}}

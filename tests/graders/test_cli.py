@@ -143,7 +143,7 @@ def test_check_says_pass_and_exits_0_or_names_what_to_mend_and_exits_1(graders, 
     assert (tmp_path / "j.xml").is_file() and (tmp_path / "c.csv").is_file()
     done = graders("check", "tiny-01", folder / "Li, Wei" / "tiny-01.ipynb")
     assert done.returncode == 1
-    assert done.stdout.splitlines()[-1] == "tiny-01: 1 of 2 exercises pass"
+    assert done.stdout.splitlines()[-1] == "tiny-01: 1 of 2 pass"
 
 
 def test_a_broken_receipt_is_the_graders_fault(graders, folder, tiny_copy, tmp_path):
@@ -322,5 +322,5 @@ def test_output_is_utf8_whatever_the_locale(graders, folder, tmp_path):
 
 
 def test_help_teaches(graders):
-    assert "Exit code: 0 all exercises pass" in graders("check", "--help").stdout
+    assert "Exit code: 0 all pass" in graders("check", "--help").stdout
     assert "results.json" in graders("grade", "--help").stdout

@@ -141,7 +141,7 @@ def test_lines_for_a_class_and_for_oneself():
     own = [line for _, line in own_lines(submission(notices=("a note",)))]
     assert own == ["PASS      tiny-01/double  base, 2 variants, draw 9", "  note: a note", "PASS: tiny-01"]
     wrong = [line for _, line in own_lines(submission("Ana", Verdict.FAIL, "mean: expected 4, got 5"))]
-    assert wrong == ["FAIL      tiny-01/double  mean: expected 4, got 5", "tiny-01: 0 of 1 exercises pass"]
+    assert wrong == ["FAIL      tiny-01/double  mean: expected 4, got 5", "tiny-01: 0 of 1 pass"]
     assert runs_text(("base",)) == "base" and runs_text(()) == ""
     assert totals([submission(), submission("B", Verdict.FAIL)]) == "2 verdicts on 2 submissions: 1 PASS, 1 FAIL"
 
