@@ -10,8 +10,9 @@ import nbformat
 import pytest
 from hypothesis import settings
 
-from course.catalogue import Catalogue, Lesson, load
+from course.catalogue import Catalogue, Lesson, Project, load
 from graders.record import record
+from publish.build import build
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -37,6 +38,30 @@ def tiny_root(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     shutil.copytree(ROOT / "tests" / "fixtures" / "course", target)
     lesson = load(target).lesson("tiny-01")
     record(lesson, target, cache, lambda text: None)
+    return target
+
+
+@pytest.fixture(scope="session")
+def audit_root(tiny_root: Path, tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
+    """The fixture course with a project in it, recorded and built once. Tests that change it copy it again."""
+    target = tmp_path_factory.mktemp("audit") / "course"
+    shutil.copytree(tiny_root, target)
+    shutil.copytree(ROOT / "tests" / "fixtures" / "projects", target / "projects")
+    record(load(target).project("tiny-audit"), target, cache, lambda text: None)
+    build(load(target))
+    return target
+
+
+@pytest.fixture
+def audit(audit_root: Path) -> Project:
+    return load(audit_root).project("tiny-audit")
+
+
+@pytest.fixture
+def audit_copy(audit_root: Path, tmp_path: Path) -> Path:
+    """A copy of the course with the project that a test may change."""
+    target = tmp_path / "audit"
+    shutil.copytree(audit_root, target)
     return target
 
 
