@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from nbformat import NotebookNode
 
-from course.catalogue import Catalogue, Lesson
+from course.catalogue import Catalogue, Lesson, Project
 from course.errors import CourseError, Problem
 from course.schema import LessonFile
 from course.script import Cell
@@ -232,7 +232,7 @@ def _evidence(lesson: Lesson, meta: LessonFile) -> str:
 
 
 def listing(catalogue: Catalogue, names: Mapping[str, str]) -> str:
-    """`exercises/README.md`: the lessons that can be worked on, by phase."""
+    """`exercises/README.md`: the lessons that can be worked on, by phase, and the projects."""
     sections: list[str] = []
     for phase in catalogue.phases:
         if not phase.lessons:
@@ -240,6 +240,9 @@ def listing(catalogue: Catalogue, names: Mapping[str, str]) -> str:
         rows = [_row(lesson, names) for lesson in phase.lessons]
         head = ("lesson", "minutes", "comes after", "notebook", "script", "evidence")
         sections += [f"## Phase {phase.entry.id}: {phase.entry.title}", markdown.table(head, rows)]
+    if catalogue.projects:
+        rows = [_project_row(project, names) for project in catalogue.projects]
+        sections += ["## Projects", markdown.table(("project", "minutes", "comes after", "your module"), rows)]
     return (
         markdown.join(
             markdown.banner("the lessons under phases/", "Do not edit it: the next build replaces it."),
@@ -258,6 +261,12 @@ def listing(catalogue: Catalogue, names: Mapping[str, str]) -> str:
         )
         + "\n"
     )
+
+
+def _project_row(project: Project, names: Mapping[str, str]) -> tuple[str, ...]:
+    title = f"[{project.meta.title}](../{project.shown(project.folder)}/) `{project.id}`"
+    module = f"[{project.meta.module}](../{project.shown(project.module)})"
+    return title, str(project.meta.minutes), markdown.after(project.meta.after, names), module
 
 
 def _row(lesson: Lesson, names: Mapping[str, str]) -> tuple[str, ...]:
