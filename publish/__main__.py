@@ -78,7 +78,7 @@ def reset_command(
         typer.Option("--file", metavar="NAME", help="Only this file of it, for instance recovery-01.py; else all."),
     ] = None,
 ) -> None:
-    """Bring a learner's files back: notebook, script and evidence template of a lesson, or the starter of a project.
+    """Bring the originals back: the exercise files of a lesson (notebook, script, evidence template) or the starter of a project.
 
     What you had written goes to backups/<time>/ first; the command says where. Without edits there is nothing to do.
 

@@ -159,7 +159,7 @@ def test_a_solution_marker_in_a_given_cell_is_refused(small):
 
 def test_exercises_need_a_receipt_only_for_recorded_values(small):
     (small.folder / "receipt.json").unlink()
-    with pytest.raises(CourseError, match=r"lesson has no receipt"):
+    with pytest.raises(CourseError, match=r"there is no receipt"):
         files(small)
     for old, new in (
         ("their sum is {recorded}`total`", "three"),

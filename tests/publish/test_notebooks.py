@@ -138,7 +138,7 @@ def test_seal_tells_an_old_notebook_from_a_changed_one(small):
 
 def test_without_a_receipt_the_message_names_the_command(small):
     (small.folder / "receipt.json").unlink()
-    with pytest.raises(CourseError, match=r"receipt.json: the lesson has no receipt — run `make record LESSON=small-01`"):
+    with pytest.raises(CourseError, match=r"receipt.json: there is no receipt — run `make record LESSON=small-01`"):
         notebooks.render(small.lesson)
 
 

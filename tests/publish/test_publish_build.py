@@ -23,7 +23,7 @@ ALL = {
     "exercises/README.md",
     "exercises/manifest.json",
     "phases/06-small/README.md",
-    *(f"docs/schemas/{name}.schema.json" for name in ("course", "phase", "lesson", "quiz", "receipt")),
+    *(f"docs/schemas/{name}.schema.json" for name in ("course", "phase", "lesson", "project", "quiz", "receipt")),
 }
 
 
@@ -362,7 +362,7 @@ def test_one_lesson_alone(small):
         "exercises/manifest.json",
     }
     assert building.check(small.load(), "small-01").drift == []
-    with pytest.raises(CourseError, match="there is no lesson 'small-09'"):
+    with pytest.raises(CourseError, match="there is no lesson or project 'small-09'"):
         building.build(small.load(), "small-09")
 
 
@@ -424,7 +424,7 @@ def test_reset_of_one_file_leaves_the_others(built):
     building.reset(built.load(), "small-01", "small-01.py")
     assert (built.root / SCRIPT).read_bytes() != mine[SCRIPT]
     assert (built.root / EVIDENCE).read_bytes() == mine[EVIDENCE]
-    with pytest.raises(CourseError, match=r"no file 'small-01.txt'.*small-01-evidence.md"):
+    with pytest.raises(CourseError, match=r"'small-01.txt' is none.*small-01-evidence.md"):
         building.reset(built.load(), "small-01", "small-01.txt")
 
 

@@ -33,11 +33,11 @@ def test_build_then_check(run):
     code, said = run("build", "--check")
     assert code == 1
     assert "exercises/small-01.py: missing — run `make build`" in said
-    assert "12 drifted" in said
+    assert "13 drifted" in said
     code, said = run("build")
     assert code == 0
     assert "wrote phases/06-small/01-pad/small-01.ipynb" in said
-    assert run("build", "--check", "--strict") == (0, "Generated files: 11 as they should be.\n")
+    assert run("build", "--check", "--strict") == (0, "Generated files: 12 as they should be.\n")
 
 
 def test_a_subfolder_will_do(run, small, monkeypatch):
@@ -63,7 +63,7 @@ def test_edited_files_are_said_and_only_strict_minds(run, small):
 
 def test_reset_says_where_the_backup_is(run, small):
     run("build")
-    assert run("reset", "small-01")[1] == "Nothing to bring back: the files of small-01 in exercises/ are as they were generated.\n"
+    assert run("reset", "small-01")[1] == "Nothing to bring back: the files of small-01 are as they were generated.\n"
     (small.exercises / "small-01.py").write_text("mine = 1\n")
     code, said = run("reset", "small-01", "--file", "exercises/small-01.py")
     assert code == 0

@@ -6,13 +6,15 @@ import copy
 import json
 import tomllib
 from datetime import date
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from publish import schemas
 
-NAMES = ("course", "phase", "lesson", "quiz", "receipt")
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+NAMES = ("course", "phase", "lesson", "project", "quiz", "receipt")
 
 
 def validator(name):
@@ -24,7 +26,8 @@ def validator(name):
 def data(small, name):
     if name == "receipt":
         return json.loads((small.folder / "receipt.json").read_text())
-    path = {"course": small.root, "phase": small.folder.parent}.get(name, small.folder) / f"{name}.toml"
+    folders = {"course": small.root, "phase": small.folder.parent, "project": FIXTURES / "projects" / "tiny-audit"}
+    path = folders.get(name, small.folder) / f"{name}.toml"
     # JSON knows no dates; editors hand them to a schema as text.
     return json.loads(json.dumps(tomllib.loads(path.read_text()), default=date.isoformat))
 
