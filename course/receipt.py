@@ -77,7 +77,8 @@ class Receipt(_Record):
         lines: every printed line, in order.
         facts: those of its TOML file.
         runs: observations of the reference; the first is the base run with no parameter changed, then the variants.
-        mistakes: exercise, then mistake, then one run for the base and for each variant of that exercise.
+        mistakes: exercise, then mistake, then one run for the base and for each variant of that exercise. What a probe saw as
+            with the reference is left out.
         figures: by cell.
     """
 

@@ -155,11 +155,12 @@ def measure(unit: Unit, cache: Path, say: Say) -> Measured:
     traced = _run_mistakes(unit, cache)
     if unit.meta.grading:
         _same_without_drills(unit, traces[0], traces.pop())
+    runs = tuple(_as_run(trace) for trace in traces)
     mistakes = {
-        exercise: {name: tuple(_as_run(trace) for trace in seen) for name, seen in found.items()}
+        exercise: {name: tuple(_departures(_as_run(trace), runs) for trace in seen) for name, seen in found.items()}
         for exercise, found in traced.items()
     }
-    return Measured(script, traces[0], tuple(_as_run(trace) for trace in traces), mistakes, traced)
+    return Measured(script, traces[0], runs, mistakes, traced)
 
 
 def _same_without_drills(unit: Unit, base: Trace, short: Trace) -> None:
@@ -196,6 +197,18 @@ def _run_mistakes(unit: Unit, cache: Path) -> dict[str, dict[str, tuple[Trace, .
 
 def _as_run(trace: Trace) -> Run:
     return Run(parameters=trace.plan.key, exercises={name: dict(seen) for name, seen in trace.observations.items()})
+
+
+def _departures(run: Run, reference: tuple[Run, ...]) -> Run:
+    """What a run with a mistake has that the reference has not; the rest would be in the receipt once for each mistake."""
+    same = next(one for one in reference if one.parameters == run.parameters)
+    return Run(
+        parameters=run.parameters,
+        exercises={
+            exercise: {probe: value for probe, value in seen.items() if same.exercises[exercise][probe] != value}
+            for exercise, seen in run.exercises.items()
+        },
+    )
 
 
 def _sound(unit: Unit, program: Program, trace: Trace) -> None:

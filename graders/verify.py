@@ -121,7 +121,8 @@ def verify(unit: Unit, receipt: Receipt, cache: Path, say: Say) -> list[str]:
         for mistake in exercise.mistakes:
             recorded = receipt.mistakes.get(exercise.id, {}).get(mistake.id, ())
             again = measured.mistakes[exercise.id][mistake.id]
-            problems += _runs_differ(unit, recorded, again, f"{unit.id}: mistake {exercise.id}/{mistake.id}", loose=True)
+            where = f"{unit.id}: mistake {exercise.id}/{mistake.id}"
+            problems += _runs_differ(unit, _whole(recorded, receipt.runs), _whole(again, measured.runs), where, loose=True)
     problems += unproven(unit, measured)
     problems += _figures_differ(unit, receipt, measured.base)
     return problems
@@ -132,6 +133,19 @@ def _value_differs(where: str, recorded: Value | None, got: Value, rule: Compara
         return [f"{where}: not in the receipt"]
     difference = compare(recorded, got, rule)
     return [f"{where}: {difference.text}"] if difference else []
+
+
+def _whole(runs: tuple[Run, ...], reference: tuple[Run, ...]) -> tuple[Run, ...]:
+    """Runs of a mistake with what they share with the reference, which receipts leave out."""
+    known = {parameters_text(run.parameters): run.exercises for run in reference}
+    return tuple(
+        Run(
+            parameters=run.parameters,
+            exercises={name: {**known[parameters_text(run.parameters)][name], **seen} for name, seen in run.exercises.items()},
+        )
+        for run in runs
+        if parameters_text(run.parameters) in known
+    )
 
 
 def _runs_differ(unit: Unit, recorded: tuple[Run, ...], again: tuple[Run, ...], where: str, *, loose: bool = False) -> list[str]:
