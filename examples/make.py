@@ -1,18 +1,20 @@
-"""Make `examples/class/` from the exercises: `python -m examples.make`. With `--check`, say what is out of date instead.
+"""Make `examples/class/` and `examples/projects/`: `python -m examples.make`. With `--check`, say what is out of date instead.
 
 Each submission is an exercise file in which some cells hold a learner's answer; `examples/another_way/` holds answers that
-are right without being the lesson's. What must come of every one stands in `examples/expected.csv`, which is written and
-reviewed by hand.
+are right without being the lesson's. In the class of the projects each submission is a module. What must come of every one stands
+in `examples/expected.csv` and `examples/projects.csv`, which are written and reviewed by hand.
 """
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course.catalogue import Lesson, find_root, load
+from course.catalogue import Lesson, Project, find_root, load
+from course.starter import asked
 
 REFERENCE = "the lesson's own solution"
 ANOTHER_WAY = "a different right solution"
@@ -112,6 +114,56 @@ def others(lessons: tuple[Lesson, ...]) -> tuple[Work, ...]:
     return tuple(found)
 
 
+PRINTS_AND_ENDS = """\
+import os
+
+print("PASS: {project}", flush=True)
+os._exit(0)
+"""
+
+
+def modules(projects: tuple[Project, ...]) -> dict[str, str]:
+    """The class that hands in projects, by path: right, right up to the first stage, a mistake in each stage, untouched, a cheat."""
+    made: dict[str, str] = {}
+    for project in projects:
+        solution = project.solution or ""
+        wrong = [stage.mistakes[0].code for stage in project.meta.exercises]
+        works = {
+            "Ana Pérez": solution,
+            "Zoë 100%": begun(project),
+            "Åsa Öberg": "\n".join([solution, *wrong]),
+            "Kim": project.starter.source,
+            "Müller, Jr.": f"# project: {project.id}\n{PRINTS_AND_ENDS.format(project=project.id)}",
+        }
+        made |= {f"{learner}/{project.meta.module}": text for learner, text in works.items()}
+    return made
+
+
+def begun(project: Project) -> str:
+    """A module in which the functions of the first stage are written, and the others are stubs still."""
+    solution = project.solution or ""
+    first = {name for need in project.meta.exercises[0].needs for name in asked(need, project.starter.stubs)}
+    lines, stubs = solution.split("\n"), functions(project.starter.source)
+    # From the back, so that the places of those before stay true.
+    for name, (start, end, _) in sorted(functions(solution).items(), key=lambda one: one[1], reverse=True):
+        if name in project.starter.stubs and name not in first:
+            lines[start:end] = stubs[name][2]
+    return "\n".join(lines)
+
+
+def functions(source: str) -> dict[str, tuple[int, int, list[str]]]:
+    """First line (0-based), end and text of each function of a module; a method is ``Class.method``."""
+    found: dict[str, tuple[int, int, list[str]]] = {}
+    lines, tree = source.split("\n"), ast.parse(source)
+    classes = [(f"{node.name}.", node.body) for node in tree.body if isinstance(node, ast.ClassDef)]
+    for prefix, body in [("", tree.body), *classes]:
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                start, end = node.lineno - 1, node.end_lineno or node.lineno
+                found[f"{prefix}{node.name}"] = (start, end, lines[start:end])
+    return found
+
+
 def another_way(lesson: Lesson, exercise: str) -> str:
     """The code of an exercise cell as somebody else would write it, and be as right as the lesson.
 
@@ -164,19 +216,33 @@ def files(root: Path) -> dict[str, str]:
 
 
 def main() -> int:
-    """Write the class, or check it. Returns the exit code."""
+    """Write both classes, or check them. Returns the exit code."""
     root = find_root(Path(__file__).parent)
-    target = root / "examples" / "class"
-    wanted = files(root)
+    check = "--check" in sys.argv[1:]
+    return max(
+        [write("examples/class", files(root), root, check), write("examples/projects", modules(load(root).projects), root, check)]
+    )
+
+
+def write(folder: str, wanted: dict[str, str], root: Path, check: bool) -> int:
+    """Write a class, or check it. Returns the exit code.
+
+    Args:
+        folder: the class, relative to the course.
+        wanted: its files, by path below it.
+        root: the course.
+        check: say what is out of date, and write nothing.
+    """
+    target = root / folder
     present = {path.relative_to(target).as_posix(): path for path in target.rglob("*") if path.is_file()}
     stale = sorted(
         name
         for name in {*wanted, *present}
         if name not in wanted or name not in present or present[name].read_bytes() != wanted[name].encode("utf-8")
     )
-    if "--check" in sys.argv[1:]:
+    if check:
         for name in stale:
-            print(f"examples/class/{name} is not what `python -m examples.make` writes")
+            print(f"{folder}/{name} is not what `python -m examples.make` writes")
         return 1 if stale else 0
     for name in stale:
         path = target / name
@@ -188,7 +254,7 @@ def main() -> int:
     for folder in target.iterdir():
         if folder.is_dir() and not any(folder.iterdir()):
             folder.rmdir()
-    print(f"examples/class: {len(wanted)} files, {len(stale)} written or removed")
+    print(f"{folder}: {len(wanted)} files, {len(stale)} written or removed")
     return 0
 
 

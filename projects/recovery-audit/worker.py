@@ -5,7 +5,7 @@ answer a line to its standard output, both as JSON. A question is
 
     {"call": function, "arguments": {name: value}, "watch": file or null, "stop": {place: number}}
 
-and an answer is one of
+The first line says {"ready": true}. After that an answer is one of
 
     {"returned": value, "changed": names}   what the function returned; which arguments it changed although it may not
     {"raised": type, "message": text, "line": number or null, "part": text or null}
@@ -91,7 +91,10 @@ class Worker:
             fixed = {name: encode(arguments[name]) for name in ("state", "data") if name in arguments}
             if question["call"] == "train":
                 arguments["log"] = self.log
-            returned = getattr(self.module, question["call"])(**arguments)
+            function = getattr(self.module, question["call"], None)
+            if function is None:
+                raise NotImplementedError("the module does not define it")
+            returned = function(**arguments)
             changed = [place for name, before in fixed.items() for place in different(name, before, encode(arguments[name]))]
             return {"returned": encode(returned), "changed": changed}
         except BaseException as error:
@@ -117,7 +120,7 @@ class Worker:
                 return Path(value)
             case "uninterrupted" | "resumed":
                 run = decode(value)
-                updates = [module.Update(one["step"], one["ids"], one["loss"][()]) for one in run["updates"]]
+                updates = [module.Update(one["step"], one["ids"], np.asarray(one["loss"])[()]) for one in run["updates"]]
                 return module.Run(updates, run["state"])
             case _:
                 return decode(value)
@@ -208,6 +211,7 @@ def main() -> None:
 
     worker = Worker(Path(sys.argv[1]), say)
     worker.install()
+    say({"ready": True})
     for line in sys.stdin:
         say(worker.answer(json.loads(line)))
 
