@@ -7,7 +7,7 @@ import hashlib
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from course.receipt import Receipt
 from course.receipt import read as read_receipt
 from course.schema import Limits, Parameters, ParameterValue, Range
 from course.values import Value
+from graders import excess
 from graders.judge import Judged, differences, judge
+from graders.kernels.isolation import Isolation
 from graders.measure import exercise_plans
 from graders.program import Program, of_submission, parameters_text, reference
 from graders.run import Plan, Trace, run
@@ -33,19 +35,21 @@ class Settings:
         seed: of the draws.
         cache: see :func:`graders.kernels.sandbox.scratch`.
         cell_seconds, total_seconds: instead of the lesson's own limits.
+        more: other limits instead of the lesson's, by their names.
+        isolation: what keeps the learner's code apart; what this machine allows if absent.
     """
 
     seed: int
     cache: Path
     cell_seconds: float | None = None
     total_seconds: float | None = None
+    more: Mapping[str, int] = field(default_factory=dict)
+    isolation: Isolation | None = None
 
     def limits(self, lesson: Lesson) -> Limits:
         """The limits for a submission to this lesson."""
-        own = lesson.meta.limits
-        return Limits(
-            cell_seconds=self.cell_seconds or own.cell_seconds, total_seconds=self.total_seconds or own.total_seconds
-        )  # fmt: skip
+        times = {"cell_seconds": self.cell_seconds, "total_seconds": self.total_seconds}
+        return lesson.meta.limits.model_copy(update={**self.more, **{name: value for name, value in times.items() if value}})
 
 
 class Desk:
@@ -68,8 +72,8 @@ class Desk:
         plans = draw_plans(self.lesson, self.settings.seed)
         if not plans:
             return []
-        limits = Limits(cell_seconds=300, total_seconds=900)
-        traces = await run(reference(self.lesson), plans, limits, self.settings.cache)
+        limits = self.settings.limits(self.lesson).model_copy(update={"cell_seconds": 300, "total_seconds": 900})
+        traces = await run(reference(self.lesson), plans, limits, self.settings.cache, None, self.settings.isolation)
         for plan, trace in zip_longest(plans, traces):
             if trace is None or set(trace.observations) != set(plan.probes) or any(cell.status != "ok" for cell in trace.cells):
                 what = f"its reference does not run through with {plan.name}: {parameters_text(plan.parameters)}"
@@ -184,7 +188,7 @@ async def _judge(desk: Desk, submission: Submission) -> tuple[tuple[ExerciseResu
         # What is wrong already needs no further proof; its other runs would only cost time.
         return any(all(agrees(trace, exercise) for trace in traces) for exercise in plan.probes)
 
-    traces = await run(program, plans, desk.settings.limits(lesson), desk.settings.cache, wanted)
+    traces = await run(program, plans, desk.settings.limits(lesson), desk.settings.cache, wanted, desk.settings.isolation)
     results = []
     for exercise in exercises:
         runs = [
@@ -199,7 +203,7 @@ async def _judge(desk: Desk, submission: Submission) -> tuple[tuple[ExerciseResu
             lost = "the run under other parameters could not be finished: the kernel ended or ran out of time"
             result = result.model_copy(update={"verdict": Verdict.FAIL, "reason": Reason.NOT_RUN, "message": lost, "points": 0.0})
         results.append(result)
-    return tuple(results), (*program.notices, *_events(program, traces[0]))
+    return tuple(results), (*program.notices, *_events(program, traces[0], sum(trace.left for trace in traces)))
 
 
 def _left_alone(lesson: Lesson, program: Program, submission: Submission) -> str:
@@ -211,8 +215,14 @@ def _left_alone(lesson: Lesson, program: Program, submission: Submission) -> str
     return "unchanged from the release" if program.unchanged == set(lesson.scaffolds) else ""
 
 
-def _events(program: Program, trace: Trace) -> tuple[str, ...]:
-    """What happened in the base run outside the exercises, and costs nothing by itself."""
+def _events(program: Program, trace: Trace, left: int) -> tuple[str, ...]:
+    """What happened in the base run outside the exercises, and costs nothing by itself.
+
+    Args:
+        program: what was run.
+        trace: the base run.
+        left: how many processes had to be ended in the end.
+    """
     notices: list[str] = []
     for cell in trace.cells:
         place, given_or_own = program.place(cell.step), program.steps[cell.step].origin != "exercise"
@@ -220,7 +230,15 @@ def _events(program: Program, trace: Trace) -> tuple[str, ...]:
             notices.append(f"{place} stopped with {cell.error}")
         elif cell.status == "timeout" and given_or_own:
             notices.append(f"{place} ran longer than its limit")
+        elif used := excess.ended(cell.status, place, trace.limits) if given_or_own else None:
+            notices.append(used[1])
         if cell.cut:
             notices.append(f"{place} printed more than is kept; the rest was cut")
+    if left:
+        notices.append(
+            "a process was still running at the end and was ended"
+            if left == 1
+            else f"{left} processes were still running at the end and were ended"
+        )
     notices += [f"{exercise} was answered in another cell than its own" for exercise in sorted(trace.late)]
     return tuple(notices)
