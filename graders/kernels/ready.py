@@ -6,9 +6,11 @@ import asyncio
 import os
 import socket
 import subprocess
+from typing import Protocol
 
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
+_RECONNECT_MS = 5
 _LOOK_SECONDS = 0.05  # where the system has no event for the end of a process
 
 
@@ -31,8 +33,17 @@ async def readable(source: socket.socket | int) -> None:
         os.close(descriptor)
 
 
-async def ended(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the end of a process of ours. Returns its exit status."""
+class Ends(Protocol):
+    """A process that tells of its own end."""
+
+    async def ended(self) -> int:
+        """Wait for it. Returns the exit status."""
+
+
+async def ended(process: subprocess.Popen[bytes] | Ends) -> int:
+    """Wait for the end of a process that we have started. Returns its exit status."""
+    if not isinstance(process, subprocess.Popen):
+        return await process.ended()
     try:
         handle = os.pidfd_open(process.pid)
     except (AttributeError, OSError):
@@ -47,19 +58,33 @@ async def ended(process: subprocess.Popen[bytes]) -> int:
     return process.wait()
 
 
-async def answers(client: AsyncKernelClient) -> None:
-    """Wait until a kernel answers and what it publishes arrives. Its sockets exist already.
+async def answers(client: AsyncKernelClient, process: subprocess.Popen[bytes] | Ends) -> None:
+    """Start a client's channels, and wait until the kernel answers and what it publishes arrives.
 
-    It has answered a question then, and something has come to our subscription. What else is on the way belongs to that
-    question, and nobody takes it for an answer to another one.
+    Raises:
+        RuntimeError: if the process ends before.
     """
+    # Sockets that are not there yet are looked for again; the usual 100 ms would be most of a kernel's start.
+    client.context.reconnect_ivl = _RECONNECT_MS
     # No heartbeat, which would be one more thread: the end of the process is seen by itself.
     client.start_channels(hb=False)
-    client.kernel_info()
-    published = asyncio.ensure_future(client.get_iopub_msg())
+    tasks = {asyncio.ensure_future(_answered(client)), asyncio.ensure_future(ended(process))}
     try:
-        while (await client.get_shell_msg())["msg_type"] != "kernel_info_reply":
-            pass
-        await published
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        published.cancel()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    if any(task.result() is not None for task in done):
+        raise RuntimeError("it ended before it answered")
+
+
+async def _answered(client: AsyncKernelClient) -> None:
+    """It has answered a question then, and something has come to our subscription: a kernel greets new subscribers.
+
+    What else is on the way belongs to that question, and nobody takes it for an answer to another one.
+    """
+    client.kernel_info()
+    while (await client.get_shell_msg())["msg_type"] != "kernel_info_reply":
+        pass
+    await client.get_iopub_msg()

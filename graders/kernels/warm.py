@@ -195,7 +195,7 @@ async def _start(manager: AsyncKernelManager, scratch: Scratch, limits: Limits, 
         async with asyncio.timeout(START_SECONDS):
             if not await process.reachable():
                 raise RuntimeError("it ended while it started")
-            await answers(client)
+            await answers(client, process)
     except (RuntimeError, OSError, TimeoutError) as error:
         last = (running.said().strip().splitlines() if running else []) or [str(error) or "it takes too long"]
         if running is not None:

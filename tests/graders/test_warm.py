@@ -96,7 +96,8 @@ CELLS = {
     "captured": "print(kept.stdout)",
     "writefile": "%%writefile data.txt\nx",
     "shell": "!echo from a shell; cat data.txt\nlines = !echo a b\nprint(lines)",
-    "raw": "os.write(1, b'raw\\n'); os.write(2, b'error\\n'); None",
+    "raw": "os.write(1, b'raw\\n'); None",
+    "raw error": "os.write(2, b'error\\n'); None",
     "rich": "from IPython.display import HTML, Markdown, display\ndisplay(HTML('<b>x</b>'), Markdown('*y*'))\n"
     "h = display('first', display_id='d')\nh.update('second')\n[1, 2]",
     "comm": "from comm import create_comm\nprint(create_comm(target_name='t').target_name)",
@@ -114,8 +115,8 @@ CELLS = {
     "figure.savefig('f.png')\nprint(hashlib.sha256(pathlib.Path('f.png').read_bytes()).hexdigest(), mpl.get_configdir(), mpl.get_cachedir(),\n"
     "    mpl.rcParams['lines.linewidth'], mpl.get_backend(), mpl.style.USER_LIBRARY_PATHS)",
     "inline": "%matplotlib inline\nplt.plot([1, 2]);",
-    "logging": "print([(type(one).__name__, one.stream is sys.stderr) for ref in logging._handlerList if hasattr(one := ref(), 'stream')])\n"
-    "logging.getLogger('jax').warning('said by a library')",
+    "logging": "print([(type(one).__name__, one.stream is sys.stderr) for ref in logging._handlerList if hasattr(one := ref(), 'stream')])",
+    "library": "logging.getLogger('jax').warning('said by a library')",
     "import environment": f"print(sorted((k, v) for k, v in os.environ.items() if k != {TOKEN!r}))",
     "subprocess": "import subprocess\nprint(subprocess.run([sys.executable, '-c', 'import os; print(os.getcwd(), os.environ[\"HOME\"])'],\n"
     "    capture_output=True, text=True))",
