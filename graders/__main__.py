@@ -297,7 +297,8 @@ def grade_command(
             "html": html_file or target / "report.html",
         }
         console = _Console()
-        settings = _settings(seed, cache, cell_seconds, total_seconds, limit, isolation)  # what is wrong is said before anything is begun
+        # Before anything is begun, so that what is wrong is said first.
+        settings = _settings(seed, cache, cell_seconds, total_seconds, limit, isolation)
         _sweep(cache)
         with Store(target / "results.sqlite") as store:
             run = _begin(store, found, wanted, seed, fresh)
