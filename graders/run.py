@@ -305,13 +305,12 @@ class _Session:
             if self.lost:
                 outcomes.append(CellOutcome(index, "not-run"))
                 continue
+            if step.origin == "exercise" and program.given.get(step.id):
+                await self._call(f"restore({program.given[step.id]!r})")
             outcomes.append(await self._cell(index, step.source))
             if outcomes[-1].status == "not-run":
                 continue  # the time is used up: what the cell would have given is not known
-            if plan.parameters and step.parameters and not self.lost:
-                await self._cell(index, overrides(plan.parameters))
-            if index in program.keeps and not self.lost:
-                await self._call(f"keep({program.keeps[index]!r}, globals())")
+            await self._bind(program, plan, index)
             for exercise, after in program.observed_after.items():
                 if after == index and exercise in plan.probes and not self.lost:
                     seen = await self._probe(program, plan, exercise)
@@ -333,6 +332,14 @@ class _Session:
             plan=plan, cells=tuple(outcomes), observations=observations, tampered=frozenset(tampered), names=names, facts=facts,
             figures=figures, seconds=seconds, lost=loss, slow=frozenset(slow), late=late, limits=self.limits,
         )  # fmt: skip
+
+    async def _bind(self, program: Program, plan: Plan, index: int) -> None:
+        """Change the parameters of this run where a step has set them, and remember what its names mean in probes."""
+        step = program.steps[index]
+        if plan.parameters and step.parameters and not self.lost:
+            await self._cell(index, overrides(plan.parameters))
+        if index in program.keeps and not self.lost:
+            await self._call(f"keep({program.keeps[index]!r}, globals(), {step.origin != 'given'})")
 
     async def _look_again(self, program: Program, plan: Plan, observations: dict[str, dict[str, Value]]) -> frozenset[str]:
         """Take probes once more at the end where an exercise's own cell left them open. Returns which were answered then.

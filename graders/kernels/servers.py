@@ -24,7 +24,7 @@ from graders.kernels.forkserver import MESSAGE, Task
 from graders.kernels.ready import readable
 
 PROGRAM = Path(__file__).with_name("forkserver.py")
-IMPORT_SECONDS = 300.0
+MAX_STARTS = 4  # how often to start again without a module with which it cannot fork
 
 
 class NoFork(Exception):
@@ -167,9 +167,11 @@ class ForkServer:
     _control: socket.socket | None = field(default=None, init=False)
     _ready: bool = field(default=False, init=False)
     _why: str = field(default="", init=False)
+    _starts: int = field(default=0, init=False)
 
     def start(self) -> None:
         """Start the process; it imports while other things are done."""
+        self._starts += 1
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             # The signal comes with the end of a thread, not of a process.
@@ -180,7 +182,8 @@ class ForkServer:
                 start_new_session=True,
             )  # fmt: skip
         wanted = [one for one in self.modules if one not in self.left_out]
-        self._control.send(json.dumps({"modules": wanted, "root": self.root}).encode())
+        with suppress(OSError):  # that it cannot be reached is seen when it is asked for something
+            self._control.send(json.dumps({"modules": wanted, "root": self.root}).encode())
 
     async def ready(self) -> None:
         """Wait until it can fork. A module that would make that impossible is left out.
@@ -198,7 +201,7 @@ class ForkServer:
             if "ready" in message:
                 self.left_out |= message["left_out"]
                 self._ready = True
-            elif message.get("spoiled") in self.modules and message["spoiled"] not in self.left_out:
+            elif message.get("spoiled") in self.modules and message["spoiled"] not in self.left_out and self._starts < MAX_STARTS:
                 self.left_out[message["spoiled"]] = message["why"]
                 self.close()
                 self.start()

@@ -3,7 +3,8 @@
 A forked process has the lesson's libraries in memory. To the program in it nothing of that may show: it is as if each
 library was imported by the statement that imports it. So their names are taken out of ``sys.modules``, and given back by
 a finder on ``sys.meta_path``, together with what an import leaves elsewhere: variables of the environment, filters of
-warnings, the streams of log handlers, and settings that a library reads from the environment once, when it is imported.
+warnings, the streams of log handlers, and settings that a library reads from the environment once, when it is imported
+(those of JAX, matplotlib and MLflow; what other libraries read there is what it was in the process that imported them).
 A file of the program's own that has a library's name hides it, as ever.
 """
 
@@ -208,7 +209,14 @@ def _adapt_matplotlib(given: Mapping[str, ModuleType], before: Mapping[str, str]
         matplotlib.rcParams["backend"] = backend
 
 
+def _adapt_mlflow(given: Mapping[str, ModuleType], before: Mapping[str, str]) -> None:
+    """Take over the level of the log that a program has put into the environment before its ``import mlflow``."""
+    if os.environ.get("MLFLOW_LOGGING_LEVEL") != before.get("MLFLOW_LOGGING_LEVEL"):
+        given["mlflow.utils.logging_utils"]._configure_mlflow_loggers("mlflow")
+
+
 _ADAPT: dict[str, Callable[[Mapping[str, ModuleType], Mapping[str, str]], None]] = {
     "jax": _adapt_jax,
     "matplotlib": _adapt_matplotlib,
+    "mlflow": _adapt_mlflow,
 }

@@ -27,7 +27,7 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning import KernelProvisionerFactory
 from nbclient import NotebookClient
 
-from graders.kernels import forkserver, places, provisioner, warm
+from graders.kernels import forkserver, imports, places, provisioner, warm
 from graders.kernels.cold import KernelFailed
 from graders.kernels.sandbox import TOKEN, remove, scratch
 from graders.kernels.servers import Forked, ForkServer, NoFork, possible
@@ -72,7 +72,13 @@ def in_kernel(cache, how, *sources, modules=LIBRARIES):
 
 def _plain(outputs, folder):
     """Outputs without what differs between any two kernels: the folder, the token, addresses, times."""
-    text = json.dumps(outputs, sort_keys=True, ensure_ascii=False).replace(str(folder.root), "ROOT").replace(folder.token, "TOKEN")
+    merged = []
+    for one in outputs:  # where a stream is cut is a matter of time
+        if merged and one["output_type"] == "stream" and merged[-1].get("name") == one["name"]:
+            merged[-1]["text"] += one["text"]
+        else:
+            merged.append(dict(one))
+    text = json.dumps(merged, sort_keys=True, ensure_ascii=False).replace(str(folder.root), "ROOT").replace(folder.token, "TOKEN")
     text = re.sub(r"The slowest run took [^.]*[.][^.]*[.][^.]*being cached[.]..", "", text)
     text = re.sub(r"0x[0-9a-f]{6,}|ipykernel_\d+/\d+", "0x0", text)
     return json.loads(re.sub(r"[\d.]+ (ns|.s|s) ± [\d.]+ (ns|.s|s) per loop", "TIME", text))
@@ -96,8 +102,9 @@ CELLS = {
     "captured": "print(kept.stdout)",
     "writefile": "%%writefile data.txt\nx",
     "shell": "!echo from a shell; cat data.txt\nlines = !echo a b\nprint(lines)",
-    "raw": "os.write(1, b'raw\\n'); None",
-    "raw error": "os.write(2, b'error\\n'); None",
+    # What is written past Python comes by another thread, and may come after the cell.
+    "raw": "import time\nos.write(1, b'raw\\n'); time.sleep(1)",
+    "raw error": "os.write(2, b'error\\n'); time.sleep(1)",
     "rich": "from IPython.display import HTML, Markdown, display\ndisplay(HTML('<b>x</b>'), Markdown('*y*'))\n"
     "h = display('first', display_id='d')\nh.update('second')\n[1, 2]",
     "comm": "from comm import create_comm\nprint(create_comm(target_name='t').target_name)",
@@ -149,6 +156,15 @@ def test_what_the_cells_show_is_not_empty(both):
     assert printed(both["not yet"][1]) == "[]\n"
     assert re.search("^[0-9a-f]{64} ROOT/s/h/matplotlib ROOT/s/h/matplotlib 7.0 agg", printed(both["figure"][1]))
     assert "text/html" in json.dumps(both["rich"][1])
+
+
+@pytest.mark.lessons
+def test_mlflow_says_as_much_as_its_environment_asks_for(cache):
+    source = "import os\n{}\nimport mlflow, logging\nprint(logging.getLogger('mlflow').level, logging.getLogger('alembic').level)"
+    for line in ("os.environ['MLFLOW_LOGGING_LEVEL'] = 'ERROR'", ""):
+        cold = in_kernel(cache, How.COLD, source.format(line))
+        assert in_kernel(cache, How.WARM, source.format(line), modules=("mlflow",)) == cold
+        assert printed(cold[0]) == ("40 40\n" if line else "20 30\n")
 
 
 def test_a_learners_own_file_hides_a_library(cache):
@@ -557,6 +573,44 @@ def test_kept_paths_are_put_right():
     assert (module.text, module.more, module.table) == ("/new", ["/new/c", ("/new/d", 1)], {"x": {"y": "/new/e"}})
     assert (Kept.attribute, module.one.own, module.other) == ("/new/a", Path("/new/b"), "/new")
     assert places.find("/no such folder anywhere") == []
+
+
+def test_what_programs_import_is_read_and_not_imported():
+    sources = [
+        "import json.decoder as d, no_such_thing\nfrom importlib import machinery, no_such_thing\nfrom . import near",
+        "def f():\n    from collections import abc, OrderedDict\nimport sys",
+        "import = broken",
+        "\0",
+    ]
+    assert imports.imported(sources) == (
+        "collections",
+        "collections.abc",
+        "importlib",
+        "importlib.machinery",
+        "json.decoder",
+        "sys",
+    )
+
+
+def test_what_a_run_had_loaded_is_remembered_for_exactly_its_program(tmp_path):
+    program, other = ["import json", "x = 1"], ["import json", "x = 2"]
+    assert imports.needed(program, tmp_path) == ("json",)
+    imports.remember(program, tmp_path, f"json zipfile __main__ graders.run graders_probe html.parser a-b ../c {'x' * 10**6}")
+    assert imports.needed(program, tmp_path) == ("json", "zipfile", "html.parser")
+    assert imports.needed(other, tmp_path) == ("json",)
+    assert [path.suffix for path in (tmp_path / "modules").iterdir()] == [".txt"]
+
+
+def test_a_server_that_finds_no_end_of_spoiling_modules_gives_up(server, tmp_path, monkeypatch):
+    monkeypatch.setattr("graders.kernels.servers.MAX_STARTS", 2)
+    for number in range(3):
+        _server_file(
+            tmp_path, f"spoiling{number}", "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()"
+        )
+    made = server("spoiling0", "spoiling1", "spoiling2")
+    with pytest.raises(NoFork, match="another thread"):
+        asyncio.run(made.ready())
+    assert set(made.left_out) == {"spoiling0"} and not made.alive
 
 
 def test_a_process_with_a_thread_is_unsafe_to_fork():
