@@ -28,7 +28,8 @@ class Difference:
 
     Attributes:
         text: ``expected …, got …`` in a learner's words. It tells the expected value.
-        blind: the same without any value, for a draw: what kind of difference, and roughly where.
+        blind: what kind of difference, for a draw: without any value, and without positions, shapes, keys or counts either, since
+            those tell what was drawn.
         hint: advice that follows from the kinds of the two values alone, or empty.
     """
 
@@ -77,7 +78,7 @@ def _at(path: str) -> str:
 
 
 def _differ(expected: Value, got: Value, path: str, blind: str, hint: str = "") -> Difference:
-    return Difference(f"{_at(path)}expected {show(expected)}, got {show(got)}", f"{_at(path)}{blind}", hint)
+    return Difference(f"{_at(path)}expected {show(expected)}, got {show(got)}", blind, hint)
 
 
 def _raised(expected: Value, got: Value) -> Difference | None:
@@ -95,11 +96,11 @@ def _equal(expected: Value, got: Value, comparator: Comparator, path: str) -> Di
         names = {"numpy": "a NumPy array", "jax": "a JAX array"}
         return Difference(
             f"{_at(path)}expected {names[comparator.library]}, got {names.get(got.library or '', show(got))}",
-            f"{_at(path)}another kind of array was asked for",
+            "another kind of array was asked for",
         )
     if comparator.dtype and got.dtype != comparator.dtype:
         return Difference(
-            f"{_at(path)}expected dtype {comparator.dtype}, got {got.dtype or show(got)}", f"{_at(path)}another dtype was asked for"
+            f"{_at(path)}expected dtype {comparator.dtype}, got {got.dtype or show(got)}", "another dtype was asked for"
         )
     if expected.kind == "masked" or got.kind == "masked":
         return _masked(expected, got, comparator, path)
@@ -140,10 +141,10 @@ def _numbers(expected: Value, got: Value, comparator: Comparator, path: str) -> 
         return _differ(expected, got, path, "another kind of value", _kind_hint(got))
     if want.shape != have.shape:
         text = f"{_at(path)}expected shape {want.shape}, got shape {have.shape}"
-        return Difference(text, f"{_at(path)}the shape is {have.shape}, which is not right")
+        return Difference(text, "another shape")
     if (want.dtype.kind == "b") != (have.dtype.kind == "b") and want.size:
         kinds = f"expected {want.dtype.name}, got {have.dtype.name}"
-        return Difference(f"{_at(path)}{kinds}", f"{_at(path)}{kinds}", "True/False and numbers are different kinds")
+        return Difference(f"{_at(path)}{kinds}", kinds, "True/False and numbers are different kinds")
     wrong = ~_close(want, have, comparator, {expected.dtype or "", got.dtype or ""})
     if not wrong.any():
         return None
@@ -152,16 +153,17 @@ def _numbers(expected: Value, got: Value, comparator: Comparator, path: str) -> 
     first = tuple(int(index) for index in np.argwhere(wrong)[0])
     where = path + "".join(f"[{index}]" for index in first)
     count = int(wrong.sum())
+    blind = "every value differs" if count == want.size else "some values differ"
     more = f" ({count} of {want.size} values differ)" if count > 1 else ""
     if want.size <= 24:
         return Difference(
             f"{_at(path)}expected {show(expected)}, got {show(got)}",
-            f"{count} of {want.size} values differ, the first at {where}",
+            blind,
             _nan_hint(have),
         )
     return Difference(
         f"{where}: expected {_one(want[first])}, got {_one(have[first])}{more}",
-        f"{count} of {want.size} values differ, the first at {where}",
+        blind,
         _nan_hint(have),
     )
 
@@ -213,7 +215,7 @@ def _sequence(expected: Value, got: Value, comparator: Comparator, path: str) ->
     want = expected.items or ()
     if len(want) != len(items):
         text = f"{_at(path)}expected {len(want)} items, got {len(items)}"
-        return Difference(text, f"{_at(path)}{len(items)} items, which is not right")
+        return Difference(text, "another number of items")
     for index, (one, other) in enumerate(zip(want, items, strict=True)):
         if difference := compare(one, other, _inner(comparator), f"{path}[{index}]"):
             return difference
@@ -243,9 +245,7 @@ def _masked(expected: Value, got: Value, comparator: Comparator, path: str) -> D
         np.array(one.mask if one.mask is not None else False) | np.zeros(want.shape, bool) for one in (expected, got)
     )
     if (mask_want != mask_have).any():
-        return Difference(
-            f"{_at(path)}expected another mask than {mask_have.tolist()}", f"{_at(path)}the mask of the array differs"
-        )
+        return Difference(f"{_at(path)}expected another mask than {mask_have.tolist()}", "the mask of the array differs")
     if bool((~_close(want, have, comparator, set()) & ~mask_want).any()):
         return _differ(expected, got, path, "values differ")
     return None
@@ -264,10 +264,10 @@ def _dict(expected: Value, got: Value, comparator: Comparator, path: str) -> Dif
         if text not in have:
             near = difflib.get_close_matches(show(key), [show(other) for other, _ in have.values()], 1, 0.7)
             there = f"; there is {near[0]}" if near else ""
-            return Difference(f"{_at(path)}the key {show(key)} is missing{there}", f"{_at(path)}a key is missing")
+            return Difference(f"{_at(path)}the key {show(key)} is missing{there}", "a key is missing")
     for text, (key, _) in have.items():
         if text not in want:
-            return Difference(f"{_at(path)}the key {show(key)} should not be there", f"{_at(path)}a key too many")
+            return Difference(f"{_at(path)}the key {show(key)} should not be there", "a key too many")
     for text, (key, item) in want.items():
         if difference := compare(item, have[text][1], _inner(comparator), f"{path}[{show(key)}]"):
             return difference
@@ -330,7 +330,9 @@ def _same_set(expected: Value, got: Value) -> Difference | None:
         return None
     parts = [f"missing {', '.join(missing[:8])}"] if missing else []
     parts += [f"too many {', '.join(left[:8])}"] if left else []
-    return Difference("; ".join(parts), f"{len(missing)} items are missing and {len(left)} are too many")
+    return Difference(
+        "; ".join(parts), " and ".join([*(["items are missing"] if missing else []), *(["items are too many"] if left else [])])
+    )
 
 
 def _members(value: Value) -> list[str] | None:

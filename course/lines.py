@@ -28,7 +28,8 @@ def compare_lines(expected: str, got: str, comparator: Comparator) -> Difference
 
     Colors are dropped and Unicode is composed (NFC). Where both sides are the text of one Python value (also as NumPy
     or JAX print it), the values are compared; else the text must be the same but for its numbers. Integers never get a
-    tolerance; other numbers are compared by ``comparator``.
+    tolerance; other numbers are compared by ``comparator``. Slashes may lean either way where a path is expected, and an
+    expected line may say ``<root>`` for the folder of a run and ``<run>`` for the id of an MLflow run.
 
     Returns:
         None if they agree, else the difference.
@@ -36,7 +37,7 @@ def compare_lines(expected: str, got: str, comparator: Comparator) -> Difference
     if comparator.name == "ignored":
         return None
     want, have = (unicodedata.normalize("NFC", _ANSI.sub("", text)).rstrip() for text in (expected, got))
-    if want == have:
+    if want == have or _same_paths(want, have):
         return None
     shown = Difference(f"expected {_cut(want)}, got {_cut(have)}", "another line")
     left, right = _value(want), _value(have)
@@ -49,6 +50,18 @@ def compare_lines(expected: str, got: str, comparator: Comparator) -> Difference
         if compare(one, other, _for(comparator, one)):
             return shown
     return None
+
+
+# A folder as any system writes it, also as a file URI; or the placeholder itself.
+_PLACES = {"<root>": r"(?:<root>|(?:file://)?/?(?:[A-Za-z]:)?(?:/[^/\n]+)*)", "<run>": "(?:<run>|[0-9a-f]{32})"}
+
+
+def _same_paths(expected: str, got: str) -> bool:
+    """Whether two lines differ only in how paths are written, where a path is expected."""
+    if "/" not in expected or "\\" in expected:
+        return False
+    pattern = "".join(_PLACES.get(part, re.escape(part)) for part in re.split("(<root>|<run>)", expected))
+    return re.fullmatch(pattern, got.replace("\\", "/")) is not None
 
 
 def _for(comparator: Comparator, expected: Value) -> Comparator:

@@ -307,10 +307,16 @@ class Reference(Model):
 
 
 class Limits(Model):
-    """Time limits of one run, in seconds: for a cell, and for all cells of all its runs together."""
+    """What one run of a submission may use: all cells of all its runs together where nothing else is said."""
 
-    cell_seconds: float = Field(default=30, gt=0)
-    total_seconds: float = Field(default=180, gt=0)
+    cell_seconds: float = Field(default=30, gt=0, description="wall time of a cell")
+    total_seconds: float = Field(default=180, gt=0, description="wall time of all cells")
+    memory_mb: int = Field(default=4_000, ge=500, description="memory of all processes together")
+    processes: int = Field(default=128, ge=2, description="processes at the same time, the kernel among them")
+    scratch_mb: int = Field(default=1_000, ge=10, description="what the files in the scratch folder may hold together")
+    file_mb: int = Field(default=500, ge=10, description="what one file may hold")
+    open_files: int = Field(default=1_024, ge=128, description="descriptors that a process may have open")
+    output_mb: int = Field(default=64, ge=1, description="what a cell may print")
 
 
 class UnitFile(Model):

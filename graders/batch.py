@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from course.catalogue import Catalogue
 from course.errors import CourseError
 from graders.check import Desk, Settings, check
 from graders.collect import Class, Found
+from graders.store import Kept, Run, Store, Terms, terms_text
 from graders.verdict import Reason, SubmissionResult, Verdict, not_judged
 
 Done = Callable[[SubmissionResult], None]
 Desks = dict[str, Desk | CourseError]
+_LARGEST = 64_000_000  # bytes; a larger file is not run, so that there is nothing to remember of it
 
 
 def open_desks(catalogue: Catalogue, found: Class, settings: Settings) -> Desks:
@@ -27,7 +33,95 @@ def open_desks(catalogue: Catalogue, found: Class, settings: Settings) -> Desks:
     return desks
 
 
-async def grade(catalogue: Catalogue, found: Class, desks: Desks, jobs: int, done: Done) -> list[SubmissionResult]:
+@dataclass(frozen=True)
+class Ledger:
+    """Where a run keeps its results, and what it has from before it was interrupted.
+
+    Attributes:
+        store: the store.
+        run: the run.
+        terms: lesson to the terms of this run.
+        known: (learner, lesson) to a result of this run that is not judged again.
+        changed: how many results of this run were judged under other terms, or of other bytes, and are judged again.
+    """
+
+    store: Store
+    run: Run
+    terms: Mapping[str, Terms]
+    known: Mapping[tuple[str, str], SubmissionResult] = field(default_factory=dict)
+    changed: int = 0
+
+
+def open_ledger(store: Store, run: Run, found: Class, terms: Mapping[str, Terms]) -> Ledger:
+    """The ledger of a run, with what it has of this class so far.
+
+    Args:
+        store: the open store.
+        run: begun in it.
+        found: the class as it is now.
+        terms: lesson to the terms of this run.
+
+    Raises:
+        StoreFailed: if the store cannot be read.
+    """
+    before = store.results(run) if run.goes_on else {}
+    known: dict[tuple[str, str], SubmissionResult] = {}
+    changed = 0
+    for entry in found.found:
+        kept = before.get((entry.learner, entry.lesson))
+        if kept is None or len(entry.files) != 1:
+            continue
+        if _still(kept, entry.files[0], _shown(entry.files[0], found.folder), terms[entry.lesson]):
+            known[entry.learner, entry.lesson] = kept.result
+        else:
+            changed += 1
+    return Ledger(store, run, terms, known, changed)
+
+
+def _still(kept: Kept, file: Path, shown: str, terms: Terms) -> bool:
+    return bool(kept.sha256) and kept.terms == terms and kept.result.file == shown and kept.sha256 == fingerprint(file)
+
+
+def open_terms(
+    catalogue: Catalogue, desks: Desks, settings: Settings, *, grader: str, environment: str, isolation: tuple[str, ...]
+) -> dict[str, Terms]:
+    """Lesson to the terms under which its submissions are judged.
+
+    Args:
+        catalogue: the course.
+        desks: of the lessons of the class.
+        settings: of the run.
+        grader: digest of the grader's sources.
+        environment: digest of the environment.
+        isolation: what keeps the learner's code apart.
+    """
+    found: dict[str, Terms] = {}
+    for name, desk in desks.items():
+        lesson = catalogue.unit(name)
+        found[name] = Terms(
+            lesson_digest=lesson.digest, receipt_digest=desk.receipt_digest if isinstance(desk, Desk) else "", grader=grader,
+            environment=environment, limits=terms_text(settings.limits(lesson).model_dump(mode="json")), isolation=terms_text(isolation),
+        )  # fmt: skip
+    return found
+
+
+def fingerprint(file: Path) -> str:
+    """SHA-256 of a submitted file's bytes; empty for what is no ordinary file, is too large, or cannot be read."""
+    try:
+        # Looked at first: to open a FIFO would wait for ever.
+        about = file.lstat()
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _LARGEST:
+            return ""
+        # And not waited for if it has become one since.
+        with os.fdopen(os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+async def grade(
+    catalogue: Catalogue, found: Class, desks: Desks, jobs: int, done: Done, ledger: Ledger | None = None
+) -> list[SubmissionResult]:
     """Judge a class.
 
     Args:
@@ -35,31 +129,71 @@ async def grade(catalogue: Catalogue, found: Class, desks: Desks, jobs: int, don
         found: what was handed in.
         desks: of each of its lessons.
         jobs: how many submissions are run at the same time.
-        done: called with each result as it comes, in the order in which they are finished.
+        done: called with each result as it comes, in the order in which they are finished. By then it is kept.
+        ledger: keeps the results, and has those that need not be judged again.
 
     Returns:
         The results in the order of the class. When the run is interrupted, ``done`` has been called for what was
         finished until then.
+
+    Raises:
+        StoreFailed: if a result cannot be kept. What was kept until then stays.
+        Exception: what ``done`` raises.
     """
     places = asyncio.Semaphore(jobs)
 
     async def one(entry: Found) -> SubmissionResult:
+        desk = desks[entry.lesson]
+        if ledger is not None and (result := ledger.known.get((entry.learner, entry.lesson))) is not None:
+            done(result)
+            return result
         if not entry.files:
-            result = await _one(catalogue, found, desks[entry.lesson], entry)
+            result = await _one(catalogue, found, desk, entry)
         else:
             async with places:
-                result = await _one(catalogue, found, desks[entry.lesson], entry)
+                result = await _judged(catalogue, found, desk, entry, ledger)
         done(result)
         return result
 
     try:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one(entry)) for entry in found.found]
+    except ExceptionGroup as errors:
+        # The first is the cause; what came of ending the others says nothing.
+        raise errors.exceptions[0] from errors
     finally:
         for desk in desks.values():
             if isinstance(desk, Desk):
                 await desk.close()
     return [task.result() for task in tasks]
+
+
+async def _judged(
+    catalogue: Catalogue, found: Class, desk: Desk | CourseError, entry: Found, ledger: Ledger | None
+) -> SubmissionResult:
+    """Judge what was handed in, and keep the result."""
+    if ledger is None:
+        return await _one(catalogue, found, desk, entry)
+    file = entry.files[0] if len(entry.files) == 1 else None
+    # In threads: neither a large file nor a locked store may keep the clocks of the other submissions from being read.
+    sha256 = await asyncio.to_thread(fingerprint, file) if file else ""
+    result = await _one(catalogue, found, desk, entry)
+    if result.verdict is Verdict.ERROR:
+        return await asyncio.to_thread(_with_standing, ledger, sha256, result)
+    if file and sha256 != await asyncio.to_thread(fingerprint, file):
+        sha256 = result.sha256  # the file was changed meanwhile; what was judged is what was read
+    return await asyncio.to_thread(ledger.store.keep, ledger.run, sha256, ledger.terms[entry.lesson], result)
+
+
+def _with_standing(ledger: Ledger, sha256: str, result: SubmissionResult) -> SubmissionResult:
+    """An ERROR with a notice of the older result for the same file, which stands."""
+    kept = ledger.store.standing(ledger.run, result.learner, result.lesson, sha256) if sha256 else None
+    if kept is None:
+        return result
+    older = kept.result
+    points = "" if older.points is None else f", {older.points:g} of {older.out_of:g} points"
+    notice = f"an older result for the same file stands: {older.verdict}{points}, graded on {kept.kept:%Y-%m-%d %H:%M} UTC"
+    return result.model_copy(update={"notices": (*result.notices, notice)})
 
 
 async def _one(catalogue: Catalogue, found: Class, desk: Desk | CourseError, entry: Found) -> SubmissionResult:

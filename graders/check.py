@@ -8,7 +8,7 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
@@ -18,7 +18,9 @@ from course.receipt import Receipt
 from course.receipt import read as read_receipt
 from course.schema import Limits, Parameters, ParameterValue, Range, Task
 from course.values import Value
+from graders import excess
 from graders.judge import Judged, differences, judge
+from graders.kernels.isolation import Isolation
 from graders.measure import exercise_plans
 from graders.program import Program, of_submission, parameters_text, reference
 from graders.run import Plan, Trace, run
@@ -36,6 +38,8 @@ class Settings:
         cell_seconds, total_seconds: instead of the lesson's own limits.
         only: the stages of a project to look at; all if empty.
         figures: whether the figures of the base run are drawn.
+        more: other limits instead of the lesson's, by their names.
+        isolation: what keeps the learner's code apart; what this machine allows if absent.
     """
 
     seed: int
@@ -44,13 +48,13 @@ class Settings:
     total_seconds: float | None = None
     only: tuple[str, ...] = ()
     figures: bool = False
+    more: Mapping[str, int] = field(default_factory=dict)
+    isolation: Isolation | None = None
 
     def limits(self, unit: Unit) -> Limits:
         """The limits for a submission."""
-        own = unit.meta.limits
-        return Limits(
-            cell_seconds=self.cell_seconds or own.cell_seconds, total_seconds=self.total_seconds or own.total_seconds
-        )  # fmt: skip
+        times = {"cell_seconds": self.cell_seconds, "total_seconds": self.total_seconds}
+        return unit.meta.limits.model_copy(update={**self.more, **{name: value for name, value in times.items() if value}})
 
 
 class Desk:
@@ -79,8 +83,8 @@ class Desk:
         plans = draw_plans(self.unit, self.settings.seed, self.exercises)
         if not plans or not self.unit.complete:
             return []
-        limits = Limits(cell_seconds=300, total_seconds=900)
-        traces = await run(reference(self.unit), plans, limits, self.settings.cache)
+        limits = self.settings.limits(self.unit).model_copy(update={"cell_seconds": 300, "total_seconds": 900})
+        traces = await run(reference(self.unit), plans, limits, self.settings.cache, None, self.settings.isolation)
         for plan, trace in zip_longest(plans, traces):
             if trace is None or set(trace.observations) != set(plan.probes) or any(cell.status != "ok" for cell in trace.cells):
                 what = f"its reference does not run through with {plan.name}: {parameters_text(plan.parameters)}"
@@ -209,7 +213,7 @@ async def _judge(
         # What is wrong already needs no further proof; its other runs would only cost time.
         return any(all(agrees(trace, exercise) for trace in traces) for exercise in plan.probes)
 
-    traces = await run(program, plans, desk.settings.limits(unit), desk.settings.cache, wanted)
+    traces = await run(program, plans, desk.settings.limits(unit), desk.settings.cache, wanted, desk.settings.isolation)
     if keep:
         keep(program, traces)
     results = []
@@ -226,7 +230,7 @@ async def _judge(
             lost = "the run under other parameters could not be finished: the kernel ended or ran out of time"
             result = result.model_copy(update={"verdict": Verdict.FAIL, "reason": Reason.NOT_RUN, "message": lost, "points": 0.0})
         results.append(result)
-    notices = (*program.notices, *_events(program, traces[0]))
+    notices = (*program.notices, *_events(program, traces[0], sum(trace.left for trace in traces)))
     if not unit.complete:
         notices = (*notices, "there is no solution here to draw fresh parameters against; the course's own check does that too")
     return tuple(results), notices
@@ -254,8 +258,14 @@ def _left_alone(program: Program, submission: Submission, exercises: tuple[Task,
     return "unchanged from the release" if {one.id for one in exercises} <= program.unchanged else ""
 
 
-def _events(program: Program, trace: Trace) -> tuple[str, ...]:
-    """What happened in the base run outside the exercises, and costs nothing by itself."""
+def _events(program: Program, trace: Trace, left: int) -> tuple[str, ...]:
+    """What happened in the base run outside the exercises, and costs nothing by itself.
+
+    Args:
+        program: what was run.
+        trace: the base run.
+        left: how many processes had to be ended in the end.
+    """
     notices: list[str] = []
     for cell in trace.cells:
         place, given_or_own = program.place(cell.step), program.steps[cell.step].origin in {"given", "own"}
@@ -263,7 +273,15 @@ def _events(program: Program, trace: Trace) -> tuple[str, ...]:
             notices.append(f"{place} stopped with {cell.error}")
         elif cell.status == "timeout" and given_or_own:
             notices.append(f"{place} ran longer than its limit")
+        elif used := excess.ended(cell.status, place, trace.limits) if given_or_own else None:
+            notices.append(used[1])
         if cell.cut:
             notices.append(f"{place} printed more than is kept; the rest was cut")
+    if left:
+        notices.append(
+            "a process was still running at the end and was ended"
+            if left == 1
+            else f"{left} processes were still running at the end and were ended"
+        )
     notices += [f"{exercise} was answered in another cell than its own" for exercise in sorted(trace.late)]
     return tuple(notices)

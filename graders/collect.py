@@ -1,4 +1,4 @@
-"""Find the submissions of a class: one folder a learner, notebooks or scripts in it."""
+"""Find the submissions of a class: one folder (or one zip of a folder) a learner, notebooks or scripts in it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course.catalogue import Catalogue
-from graders.submission import Unreadable, read
+from graders.submission import IGNORED, SUFFIXES, Unreadable, members, read
 
-SUFFIXES = (".ipynb", ".py")
+_ZIP = ".zip"
 _DEEPEST = 8
-_IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints", ".git", "node_modules"})
 
 
 @dataclass(frozen=True)
@@ -52,43 +51,71 @@ def search(folder: Path, catalogue: Catalogue, wanted: tuple[str, ...] = ()) -> 
     """Search a class folder. Nothing in it is changed or followed out of it.
 
     Args:
-        folder: one folder a learner. A file directly in it is a submission of a learner of that name.
+        folder: one folder a learner. A file directly in it is a submission of a learner of that name; a zip there, or
+            in a learner's folder, is looked into as a folder is.
         catalogue: the lessons that there are.
         wanted: only these lessons. With exactly one, a file whose name says nothing is taken to be of it.
     """
     ids = [unit.id for unit in catalogue.units if not wanted or unit.id in wanted]
-    learners: dict[str, list[Path]] = {}
-    unreadable: list[Path] = []
-    for entry in sorted(folder.iterdir(), key=lambda path: (_natural(path.name), path.name)):
-        if entry.name.startswith(".") or entry.name in _IGNORED:
-            continue
-        if entry.is_dir() and not entry.is_symlink() and entry.suffix.lower() not in SUFFIXES:
-            try:
-                learners[entry.name] = list(_files(entry, 1))
-            except PermissionError:
-                learners[entry.name] = []
-                unreadable.append(entry)
-        elif entry.suffix.lower() in SUFFIXES:
-            learners.setdefault(entry.stem, []).append(entry)
+    learners, unreadable, links = _learners(folder)
     by: dict[tuple[str, str], list[Path]] = {}
     unsure: list[tuple[str, Path]] = []
+    faulty: list[tuple[str, Path]] = []  # archives that cannot be looked into: what they hold is not known
     for learner, files in learners.items():
         for file in files:
             lesson = unit_of(file, folder, catalogue)
             if lesson in ids:
                 by.setdefault((learner, lesson), []).append(file)
+            elif file.suffix.lower() == _ZIP:
+                faulty.append((learner, file))
             elif not lesson:
                 unsure.append((learner, file))
     lessons = [one for one in ids if wanted or any(lesson == one for _, lesson in by)]
-    unknown: list[Path] = []
+    unknown: list[Path] = [*links, *(file for _, file in faulty if not lessons)]
     known = set(by)
     for learner, file in unsure:
         if len(lessons) == 1 and file.suffix.lower() == ".ipynb" and (learner, lessons[0]) not in known:
             by.setdefault((learner, lessons[0]), []).append(file)
         else:
             unknown.append(file)
+    for learner, file in faulty:
+        for lesson in lessons:  # each says what is wrong with it
+            by.setdefault((learner, lesson), []).append(file)
     found = tuple(Found(learner, lesson, tuple(by.get((learner, lesson), ()))) for learner in learners for lesson in lessons)
     return Class(folder, tuple(lessons), found, tuple(unknown), tuple(unreadable))
+
+
+def _learners(folder: Path) -> tuple[dict[str, list[Path]], list[Path], list[Path]]:
+    """The files of each learner, in the order of names; folders that may not be looked into; links that are not followed."""
+    learners: dict[str, list[Path]] = {}
+    unreadable: list[Path] = []
+    links: list[Path] = []
+    for entry in sorted(folder.iterdir(), key=lambda path: (_natural(path.name), path.name)):
+        if entry.name in IGNORED or (entry.name.startswith(".") and not _holds_work(entry)):
+            continue
+        suffix = entry.suffix.lower()
+        if suffix in SUFFIXES:
+            learners.setdefault(entry.stem, []).append(entry)
+        elif suffix == _ZIP and not entry.is_dir():
+            learners.setdefault(entry.stem, []).extend(_inside(entry))
+        elif entry.is_dir():
+            mine = learners.setdefault(entry.name, [])
+            try:
+                if entry.is_symlink():
+                    links.append(entry)
+                else:
+                    mine += _files(entry, 1)
+            except PermissionError:
+                unreadable.append(entry)
+    return learners, unreadable, links
+
+
+def _holds_work(hidden: Path) -> bool:
+    """Whether a hidden folder is a learner's, who has such a name, and not one of a program's: it holds a notebook."""
+    try:
+        return hidden.is_dir() and not hidden.is_symlink() and any(one.suffix.lower() == ".ipynb" for one in hidden.iterdir())
+    except OSError:
+        return False
 
 
 def unit_of(file: Path, folder: Path, catalogue: Catalogue) -> str:
@@ -115,13 +142,23 @@ def unit_of(file: Path, folder: Path, catalogue: Catalogue) -> str:
 def _files(folder: Path, depth: int) -> list[Path]:
     found: list[Path] = []
     for entry in sorted(folder.iterdir(), key=lambda path: (_natural(path.name), path.name)):
-        if entry.name.startswith(".") or entry.name in _IGNORED:
+        if entry.name.startswith(".") or entry.name in IGNORED:
             continue
         if entry.suffix.lower() in SUFFIXES:
             found.append(entry)  # also where it is a folder or a FIFO of that name: the reader says so
+        elif entry.suffix.lower() == _ZIP and not entry.is_dir():
+            found += _inside(entry)
         elif entry.is_dir() and not entry.is_symlink() and depth < _DEEPEST:
             found += _files(entry, depth + 1)
     return found
+
+
+def _inside(archive: Path) -> list[Path]:
+    """The files in a zip; the archive itself where it cannot be looked into: the reader says why."""
+    try:
+        return sorted(members(archive), key=lambda path: (_natural(path.as_posix()), path.as_posix()))
+    except (Unreadable, OSError):
+        return [archive]
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:

@@ -8,6 +8,9 @@ references to what it needs, since a learner's code may replace it later.
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import io
 import json
 import os
 import sys
@@ -19,6 +22,7 @@ MAX_MESSAGE = 2_000
 
 _dumps, _modules, _isinstance, _type, _len, _str, _repr = json.dumps, sys.modules, isinstance, type, len, str, repr
 _float, _int, _bool, _list, _min = float, int, bool, list, min
+_suppress = contextlib.suppress
 _getcwd, _chdir, _makedirs = os.getcwd, os.chdir, os.makedirs
 
 
@@ -37,14 +41,63 @@ class _Budget:
 
 
 _kept = {}
+_copies = {}
 
 
-def keep(names, namespace):
-    """Remember what a given cell has just bound to these names."""
+def keep(names, namespace, frozen=False):
+    """Remember what a cell has just bound to these names, whatever a later cell calls so.
+
+    A given cell's stay the objects that they are, so that what an exercise does to them is seen. A learner's answer is
+    frozen: plain data as a copy, which no later cell can change.
+    """
     for name in names:
         if name in namespace:
             _kept[name] = namespace[name]
+            try:
+                _copies[name] = _copy(namespace[name], _Budget())
+            except _Oversize:
+                _copies.pop(name, None)
+            if frozen:
+                _kept[name] = _copies.pop(name, namespace[name])
     return "kept"
+
+
+def restore(names):
+    """Before an exercise's cell: what another exercise has changed in place means in this one's probes what it was.
+
+    What the exercise itself then changes in place is its own doing, and its probes see it.
+    """
+    for name in names:
+        if name in _copies and _text(_kept[name]) != _text(_copies[name]):
+            _kept[name] = _copy(_copies[name], _Budget())
+    return "restored"
+
+
+def _text(value):
+    """Plain data as text, to compare two states of it."""
+    try:
+        return _dumps(_encode(value, 0, _Budget()))
+    except _Oversize:
+        return ""
+
+
+def _copy(value, budget, depth=0):
+    """A copy of exact built-in containers and NumPy arrays; everything else is the same object."""
+    kind = _type(value)
+    budget.take(1)
+    if depth > MAX_DEPTH:
+        raise _Oversize(f"nested deeper than {MAX_DEPTH}")
+    if kind is _list or kind is tuple:
+        return kind([_copy(item, budget, depth + 1) for item in value])
+    if kind is dict:
+        return {key: _copy(item, budget, depth + 1) for key, item in value.items()}
+    if kind is set:
+        return set(value)
+    numpy = _modules.get("numpy")
+    if numpy is not None and kind is numpy.ndarray:
+        budget.take(value.size)
+        return numpy.ndarray.copy(value, order="K")
+    return value
 
 
 def observe(nonce, expressions, namespace, given=(), plain=()):
@@ -77,20 +130,21 @@ def observe(nonce, expressions, namespace, given=(), plain=()):
     return _dumps({"nonce": nonce, "values": values}, allow_nan=False)
 
 
-def figures(folder):
-    """The data of the open matplotlib figures, as JSON text: what was plotted, not how it was rendered.
+def figures():
+    """The open matplotlib figures as the JSON text of ``{"figures": …, "svg": …, "png": …}``; then all are closed.
 
-    The first one is also drawn to ``figure.svg`` and ``figure.png`` in ``folder``; then all are closed.
+    ``figures`` is what was plotted, not how it was rendered. The first one is also drawn; its files are base64.
     """
     pyplot = _modules.get("matplotlib.pyplot")
-    found = []
+    found, drawn = [], {}
     if pyplot and pyplot.get_fignums():
-        _makedirs(folder, exist_ok=True)
         first = pyplot.figure(pyplot.get_fignums()[0])
+        svg, png = io.BytesIO(), io.BytesIO()
         # Without a date and with fixed element ids the same figure gives the same bytes.
         with _modules["matplotlib"].rc_context({"svg.hashsalt": "training-systems"}):
-            first.savefig(os.path.join(folder, "figure.svg"), metadata={"Date": None}, bbox_inches="tight")
-        first.savefig(os.path.join(folder, "figure.png"), dpi=110, metadata={"Software": None}, bbox_inches="tight")
+            first.savefig(svg, format="svg", metadata={"Date": None}, bbox_inches="tight")
+        first.savefig(png, format="png", dpi=110, metadata={"Software": None}, bbox_inches="tight")
+        drawn = {"svg": base64.b64encode(svg.getvalue()).decode(), "png": base64.b64encode(png.getvalue()).decode()}
     for number in pyplot.get_fignums() if pyplot else []:
         axes = []
         for ax in pyplot.figure(number).get_axes():
@@ -117,7 +171,7 @@ def figures(folder):
         found.append({"axes": axes})
     if pyplot:
         pyplot.close("all")
-    return _dumps(found)
+    return _dumps({"figures": found, **drawn})
 
 
 def reset(folder):
@@ -126,11 +180,32 @@ def reset(folder):
     if pyplot:
         pyplot.close("all")
     _kept.clear()
+    with _suppress(Exception):  # a learner may have replaced parts of MLflow: then the next run finds the same stores again
+        _forget_stores()
     shell = _modules["IPython"].get_ipython()
     shell.reset(new_session=False, aggressive=False)
     _makedirs(folder, exist_ok=True)
     _chdir(folder)
     return "reset"
+
+
+def _forget_stores():
+    """Let MLflow end its runs and forget the stores it has open: in the next run ``sqlite:///mlflow.db`` is another file."""
+    mlflow = _modules.get("mlflow")
+    if mlflow is None:
+        return
+    while "mlflow.tracking.fluent" in _modules and mlflow.active_run():
+        mlflow.end_run()
+    for part in ("tracking", "model_registry"):
+        module = _modules.get(f"mlflow.store.{part}.sqlalchemy_store")
+        if module is not None:
+            for engine in module.SqlAlchemyStore._engine_map.values():
+                engine.dispose()
+            module.SqlAlchemyStore._engine_map.clear()
+    for part, kind in (("_tracking_service", "TrackingStoreRegistry"), ("_model_registry", "ModelRegistryStoreRegistry")):
+        module = _modules.get(f"mlflow.tracking.{part}.registry")
+        if module is not None:
+            getattr(module, kind)._get_store_with_resolved_uri.cache_clear()
 
 
 def names(namespace):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -53,7 +55,10 @@ class Program:
         pending: exercises whose own cell still has a blank; the answer may stand in another cell.
         given: exercise id -> names in its probes that mean what the lesson's given cells made of them.
         plain: exercise id -> names in its probes that are Python's own.
-        keeps: index of a given step -> names of the above that it binds.
+        keeps: index of a step -> names that are remembered as that step bound them.
+        changed: exercise id -> names it asks for that the learner's own later cells bind anew -> positions of these cells.
+            Such an exercise is looked at once more in the end: what a learner's own cell says of an answer counts, what
+            the cells of other exercises do to its names does not.
     """
 
     steps: tuple[Step, ...]
@@ -67,6 +72,7 @@ class Program:
     given: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     plain: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     keeps: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    changed: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def place(self, step: int) -> str:
         """How messages name a step."""
@@ -108,7 +114,7 @@ def _of_lesson(lesson: Lesson, exercise: str | None, extra: str) -> Program:
             observed[cell.id] = len(steps) - 1
         if cell.id == exercise:
             break
-    given, plain, keeps = _meanings(lesson, steps)
+    given, plain, keeps, _ = _meanings(lesson, steps)
     return Program(tuple(steps), observed, given=given, plain=plain, keeps=keeps)
 
 
@@ -177,13 +183,18 @@ def _of_notebook(lesson: Lesson, submission: Submission) -> Program:
     answers: dict[str, str] = {}
     notices: list[str] = []
 
-    def own(after: str | None) -> None:
-        steps.extend(Step(f"own-{cell.position}", cell.source, "own", cell.position) for cell in follows.get(after, ()))
+    held: list[str | None] = [None] if found else []
 
-    if found:
-        own(None)
+    def own() -> None:
+        for after in held:
+            steps.extend(Step(f"own-{cell.position}", cell.source, "own", cell.position) for cell in follows.get(after, ()))
+        held.clear()
+
     for cell in lesson.cells:
         mine = found.get(cell.id, [])
+        if mine or cell.role not in {"parameters", "build"}:
+            # Where given code is not in the file, the learner's own cells stand on it, and so run after it.
+            own()
         if cell.role != "exercise":
             steps.append(Step(cell.id, cell.source, "given", mine[0].position if mine else None, cell.role == "parameters"))
             notices += _restored(cell, mine) if found else []
@@ -194,9 +205,9 @@ def _of_notebook(lesson: Lesson, submission: Submission) -> Program:
             if len(mine) > 1:
                 places = " and ".join(str(one.position) for one in mine)
                 notices.append(f"cells {places} both are {cell.id}; both were run, in this order")
-        own(cell.id)
-    if not found:
-        own(None)
+        held.append(cell.id)
+    held += [] if found else [None]
+    own()
     missing = {
         exercise.id: _gone(lesson, exercise.id, sorted_out.converted)
         for exercise in lesson.meta.exercises
@@ -207,10 +218,68 @@ def _of_notebook(lesson: Lesson, submission: Submission) -> Program:
     unchanged = frozenset(name for name, code in answers.items() if same_code(code, lesson.scaffolds[name].source))
     blank = frozenset(name for name, code in answers.items() if untouched(code, lesson.scaffolds[name]))
     left = {name: text for name, code in answers.items() if (text := _open(code, lesson.scaffolds[name]))}
-    given, plain, keeps = _meanings(lesson, steps)
+    empty = frozenset(name for name, code in answers.items() if placeholder(code))
+    if unchanged | empty == set(lesson.scaffolds):
+        unchanged |= empty  # nothing was written anywhere: whoever leaves out one cell may have meant to stop in it
+    given, plain, keeps, asked = _meanings(lesson, steps)
+    changed = _changed(steps, observed, asked)
+    for exercise, names in changed.items():
+        given[exercise] += asked[exercise]
+        _keep(keeps, observed[exercise], asked[exercise])
+        for index, step in enumerate(steps):
+            if step.origin == "own" and index > observed[exercise]:
+                _keep(keeps, index, tuple(sorted(bound(step.source) & set(names))))
+    notices += _calls_exit(steps)
     return Program(
-        tuple(steps), observed, answers, missing, tuple(notices), left, unchanged, unchanged | blank, given, plain, keeps
+        tuple(steps), observed, answers, missing, tuple(notices), left, unchanged, unchanged | blank | set(changed), given, plain, keeps,
+        changed,
     )  # fmt: skip
+
+
+def _changed(steps: list[Step], observed: Mapping[str, int], asked: Names) -> dict[str, dict[str, int]]:
+    """See :class:`Program`. A name that two exercises ask for is left alone: it is not told apart whose it is."""
+    owners = Counter(name for names in asked.values() for name in names)
+    found: dict[str, dict[str, int]] = {}
+    for index, step in enumerate(steps):
+        if step.origin != "own" or step.position is None:
+            continue
+        again = bound(step.source)
+        for exercise, names in asked.items():
+            if observed.get(exercise, index) < index:
+                mine = {name: step.position for name in names if name in again and owners[name] == 1}
+                if mine:
+                    found.setdefault(exercise, {}).update(mine)
+    return found
+
+
+def _keep(keeps: dict[int, tuple[str, ...]], index: int, names: tuple[str, ...]) -> None:
+    if names:
+        keeps[index] = tuple(sorted({*keeps.get(index, ()), *names}))
+
+
+def _calls_exit(steps: list[Step]) -> list[str]:
+    """What to say of ``quit()`` and ``exit()``, which end a console but not a cell that is run like this."""
+    found = [
+        f"cell {step.position} calls {name}(), which has no effect here"
+        for step in steps
+        for name in ("quit", "exit")
+        if step.origin != "given" and re.search(rf"^\s*{name}\(\)\s*$", step.source, re.MULTILINE)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def placeholder(source: str) -> bool:
+    """Whether code holds nothing but what stands for code: ``pass``, ``...``, a text, ``raise NotImplementedError``."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return all(
+        isinstance(node, ast.Pass)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        or (isinstance(node, ast.Raise) and node.exc is not None and ast.unparse(node.exc).startswith("NotImplementedError"))
+        for node in body
+    )
 
 
 def _open(answer: str, original: Scaffold) -> str:
@@ -226,26 +295,28 @@ def _open(answer: str, original: Scaffold) -> str:
 Names = dict[str, tuple[str, ...]]
 
 
-def _meanings(lesson: Lesson, steps: list[Step]) -> tuple[Names, Names, dict[int, tuple[str, ...]]]:
-    """What the names in the probes of each exercise mean: see :class:`Program`.
+def _meanings(lesson: Lesson, steps: list[Step]) -> tuple[Names, Names, dict[int, tuple[str, ...]], Names]:
+    """What the names in the probes of each exercise mean: see :class:`Program`. The last are those that it asks for.
 
     A name that the exercise itself asks for is the learner's. Any other that a given cell before it binds is the lesson's.
     """
     given: Names = {}
     plain: Names = {}
-    bound: set[str] = set()
+    asked: Names = {}
+    known: set[str] = set()
     for cell in lesson.cells:
         own = bindings(cell.source)
         if cell.role != "exercise":
-            bound |= own
+            known |= own
             continue
         probes = lesson.exercise(cell.id).probes
         used = {node.id for text in probes for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
-        given[cell.id] = tuple(sorted((used & bound) - own))
-        plain[cell.id] = tuple(sorted(name for name in used - bound - own if hasattr(builtins, name)))
+        given[cell.id] = tuple(sorted((used & known) - own))
+        plain[cell.id] = tuple(sorted(name for name in used - known - own if hasattr(builtins, name)))
+        asked[cell.id] = tuple(sorted(used & own))
     wanted = {name for names in given.values() for name in names}
     keeps = {index: tuple(sorted(wanted & bindings(step.source))) for index, step in enumerate(steps) if step.origin == "given"}
-    return given, plain, {index: names for index, names in keeps.items() if names}
+    return given, plain, {index: names for index, names in keeps.items() if names}, asked
 
 
 def bindings(source: str) -> set[str]:
@@ -265,6 +336,15 @@ def bindings(source: str) -> set[str]:
     return found
 
 
+def bound(source: str) -> set[str]:
+    """The names that a learner's cell binds: as :func:`bindings`, magics left out; none where it cannot be parsed."""
+    lines = ("" if line.lstrip()[:1] in {"%", "!"} else line for line in source.split("\n"))
+    try:
+        return bindings("\n".join(lines))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+
+
 @dataclass(frozen=True)
 class _Sorted:
     """The submitted cells by what they are: by the lesson's cell that they say to be; by the cell that they follow, for
@@ -280,11 +360,11 @@ def _sort(lesson: Lesson, submission: Submission) -> _Sorted:
     roles = {cell.id: cell.role for cell in lesson.cells}
     result = _Sorted({}, {}, {})
     last: str | None = None
-    for cell in submission.cells:
-        name = next((one for one in cell.names if one in roles), None) or _recognized(lesson, cell)
+    for cell in _apart(lesson, submission.cells):
+        name = _name(lesson, cell)
         if cell.kind != "code":
-            # Its own marker comment must say so: the words above an exercise may carry the exercise's name as well.
-            if name and roles[name] == "exercise" and MARKER.match(cell.source.split("\n", 1)[0]):
+            # Its own marker comment or its code must say so: the words above an exercise may carry its name as well.
+            if name and roles[name] == "exercise" and (_marked(cell) or bound(cell.source) & bindings(lesson.cell(name).source)):
                 result.converted[name] = cell
         elif name is not None and name in result.found and _recognized(lesson, cell) == name:
             last = name  # a copy of a given cell: running it again would only undo the parameters of a run
@@ -295,6 +375,61 @@ def _sort(lesson: Lesson, submission: Submission) -> _Sorted:
             result.found.setdefault(name, []).append(cell)
             last = name
     return result
+
+
+def _name(lesson: Lesson, cell: SubmittedCell) -> str | None:
+    """The lesson's cell that a submitted one says to be, or whose code it holds."""
+    ids = {one.id for one in lesson.cells}
+    return next((one for one in cell.names if one in ids), None) or _recognized(lesson, cell)
+
+
+def _marked(cell: SubmittedCell) -> bool:
+    return MARKER.match(cell.source.split("\n", 1)[0]) is not None
+
+
+def _apart(lesson: Lesson, cells: tuple[SubmittedCell, ...]) -> list[SubmittedCell]:
+    """The cells, with those taken apart that hold given code among code of the learner's: a script without any markers.
+
+    Otherwise a run under other parameters would set what the lesson has just chosen back to its first value.
+    """
+    there = {_name(lesson, cell) for cell in cells}
+    gone = [one for one in lesson.cells if one.role in {"parameters", "build"} and one.id not in there]
+    parts: list[SubmittedCell] = []
+    for cell in cells:
+        nameless = cell.kind == "code" and _name(lesson, cell) is None
+        parts += _split(cell, gone) if nameless and gone else [cell]
+    return parts
+
+
+def _split(cell: SubmittedCell, gone: list[Cell]) -> list[SubmittedCell]:
+    """One cell at the statements of given cells that it holds whole; these are taken out of ``gone``."""
+    try:
+        body = ast.parse(cell.source).body
+        dumps = [ast.dump(node) for node in body]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return [cell]
+    lines = cell.source.split("\n")
+    parts: list[SubmittedCell] = []
+    done = at = 0  # lines that are in a part, statements that were looked at
+    for given in list(gone):
+        wanted = [ast.dump(node) for node in ast.parse(given.source).body]
+        places = range(at, len(dumps) - len(wanted) + 1) if wanted else ()
+        start = next((one for one in places if dumps[one : one + len(wanted)] == wanted), None)
+        if start is None:
+            continue
+        end = start + len(wanted)
+        first = min(body[start].lineno, *(one.lineno for one in getattr(body[start], "decorator_list", ())), len(lines)) - 1
+        stop = body[end - 1].end_lineno or len(lines)
+        if first < done or (start and (body[start - 1].end_lineno or 0) > first) or (end < len(body) and body[end].lineno <= stop):
+            continue  # it shares a line with other code
+        parts.append(replace(cell, source="\n".join(lines[done:first]), names=()))
+        parts.append(replace(cell, source="\n".join(lines[first:stop]), names=(given.id,)))
+        gone.remove(given)
+        done, at = stop, end
+    if not parts:
+        return [cell]
+    parts.append(replace(cell, source="\n".join(lines[done:]), names=()))
+    return [part for part in parts if part.source.strip()]
 
 
 def _recognized(lesson: Lesson, cell: SubmittedCell) -> str | None:

@@ -13,22 +13,22 @@ import math
 import secrets
 import signal
 import time
+from base64 import b64decode
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty
 from typing import Any
 
 import nbformat
-from jupyter_client.asynchronous.client import AsyncKernelClient
-from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 from pydantic import ValidationError
 
 from course.schema import Limits, Parameters
 from course.values import Value
-from graders.kernels.cold import KernelFailed, kernel
+from graders.kernels.cold import Kernel, KernelFailed, kernel
+from graders.kernels.isolation import Isolation
 from graders.kernels.sandbox import Scratch, scratch
 from graders.program import Program, overrides
 
@@ -37,6 +37,7 @@ INSTALL_SECONDS = 60.0
 MAX_KERNELS = 4
 MAX_OUTPUT = 1_000_000
 MAX_MESSAGE = 2_000
+MAX_SAID = 300
 
 _PROBE = (Path(__file__).parent / "probe.py").read_text(encoding="utf-8")
 
@@ -73,11 +74,13 @@ class CellOutcome:
 
     Attributes:
         step: index in the program.
-        status: ``ok``, ``error`` (it raised), ``timeout``, ``died`` (the kernel ended in it), ``tampered`` (the kernel's
-            answers could not be read any more) or ``not-run``.
+        status: ``ok``, ``error`` (it raised), ``timeout``, ``output`` (it printed more than its limit), ``died`` (the kernel
+            ended in it), ``memory``, ``processes`` or ``scratch`` (the kernel was ended in it for using more than its limit),
+            ``tampered`` (the kernel's answers could not be read any more) or ``not-run``.
         error: ``Type: message`` of the exception, cut.
         stdout, stderr: what it printed, cut.
         cut: whether output was cut.
+        seconds: the time that it was given.
     """
 
     step: int
@@ -86,6 +89,7 @@ class CellOutcome:
     stdout: str = ""
     stderr: str = ""
     cut: bool = False
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -103,13 +107,16 @@ class Loss:
 
     Attributes:
         step: in which step, or in the probes after it.
-        how: ``timeout`` (it had to be killed), ``died`` or ``tampered`` (its answers could not be read any more).
+        how: ``timeout`` (it had to be killed), ``died``, ``tampered`` (its answers could not be read any more), or the limit
+            for which it was ended: ``memory``, ``processes``, ``scratch``, ``output``.
         exit: how the process ended, for instance ``status 0`` or ``SIGSEGV``; empty if that is not known.
+        said: what it wrote last to its own stderr, where it ended with a status of its own.
     """
 
     step: int
     how: str
     exit: str = ""
+    said: str = ""
 
 
 @dataclass(frozen=True)
@@ -128,6 +135,8 @@ class Trace:
         figures: cell id -> files.
         seconds: wall time.
         lost: how the kernel was lost, if it was.
+        limits: under which it ran.
+        left: how many processes were still running when the kernel was ended, in the last trace of a kernel.
     """
 
     plan: Plan
@@ -141,6 +150,8 @@ class Trace:
     lost: Loss | None = None
     slow: frozenset[str] = frozenset()
     late: frozenset[str] = frozenset()
+    limits: Limits = field(default_factory=Limits)
+    left: int = 0
 
     def reached(self, program: Program, exercise: str) -> bool:
         """Whether the run went as far as to the exercise; one in a new kernel ends where the first kernel was lost."""
@@ -150,12 +161,25 @@ class Trace:
 Wanted = Callable[[Plan, list[Trace]], bool]
 
 
-async def run(program: Program, plans: list[Plan], limits: Limits, cache: Path, wanted: Wanted | None = None) -> list[Trace]:
+async def run(
+    program: Program,
+    plans: list[Plan],
+    limits: Limits,
+    cache: Path,
+    wanted: Wanted | None = None,
+    isolation: Isolation | None = None,
+) -> list[Trace]:
     """Run one program in a fresh kernel, once for each plan. See :func:`run_all`."""
-    return await run_all([(program, plan) for plan in plans], limits, cache, wanted)
+    return await run_all([(program, plan) for plan in plans], limits, cache, wanted, isolation)
 
 
-async def run_all(jobs: list[tuple[Program, Plan]], limits: Limits, cache: Path, wanted: Wanted | None = None) -> list[Trace]:
+async def run_all(
+    jobs: list[tuple[Program, Plan]],
+    limits: Limits,
+    cache: Path,
+    wanted: Wanted | None = None,
+    isolation: Isolation | None = None,
+) -> list[Trace]:
     """Run programs one after the other in a fresh kernel, each in a fresh namespace and an empty working directory.
 
     Args:
@@ -163,6 +187,7 @@ async def run_all(jobs: list[tuple[Program, Plan]], limits: Limits, cache: Path,
         limits: of each cell, and of everything together but the start of kernels.
         cache: see :func:`graders.kernels.sandbox.scratch`.
         wanted: asked before each job but the first, with what came out so far; one that is not wanted is left out.
+        isolation: what keeps it apart; what this machine allows if absent.
 
     Returns:
         One trace a job that was run. When the kernel is lost in a step, the jobs after it run in a new kernel, up to that
@@ -177,8 +202,8 @@ async def run_all(jobs: list[tuple[Program, Plan]], limits: Limits, cache: Path,
     stop: int | None = None
     for _ in range(MAX_KERNELS):
         with scratch(cache) as folder:
-            async with kernel(folder) as (manager, client):
-                session = _Session(manager, client, folder, limits.cell_seconds)
+            async with kernel(folder, limits, isolation) as running:
+                session = _Session(running, folder, limits)
                 await session.install()
                 session.deadline = time.monotonic() + seconds
                 while waiting and not session.lost:
@@ -189,6 +214,8 @@ async def run_all(jobs: list[tuple[Program, Plan]], limits: Limits, cache: Path,
                         break
                     traces.append(await session.run(program if stop is None else program.until(stop), plan))
                 seconds = session.deadline - time.monotonic()
+        if traces:
+            traces[-1] = replace(traces[-1], left=running.left)
         lost = traces[-1].lost if traces else None
         if lost is None:
             break
@@ -202,18 +229,30 @@ async def run_all(jobs: list[tuple[Program, Plan]], limits: Limits, cache: Path,
 class _Client(NotebookClient):
     """nbclient with bounded output and without widgets; a tag in the notebook does not change how it is run."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, limit: int, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.limit = limit
         self.size = 0
         self.cut = False
+        self.raised = ""
+        # What the kernel shows of an exception may get lost where it has no descriptor left; its answer says it, too.
+        self.on_cell_error = self._note
+        self.flooded = asyncio.Event()
 
     def output(self, outs: list[Any], msg: dict[str, Any], display_id: str | None, cell_index: int) -> Any:
         content = msg["content"]
-        self.size += len(content.get("text", "")) if msg["msg_type"] == "stream" else 1_000
+        self.size += 100 + len(str(content.get("text", ""))) + sum(len(str(one)) for one in (content.get("data") or {}).values())
+        if self.size > self.limit:
+            self.flooded.set()
         if self.size > MAX_OUTPUT and msg["msg_type"] != "error":
             self.cut = True
             return None
         return super().output(outs, msg, display_id, cell_index)
+
+    def _note(self, cell: Any, cell_index: int, execute_reply: dict[str, Any]) -> None:
+        del cell, cell_index
+        content = execute_reply["content"]
+        self.raised = f"{content.get('ename')}: {content.get('evalue')}"
 
     def handle_comm_msg(self, outs: list[Any], msg: dict[str, Any], cell_index: int) -> None:
         """There is no front end here that a widget could talk to."""
@@ -222,8 +261,9 @@ class _Client(NotebookClient):
 class _Session:
     """One kernel with its budget. ``lost`` says how the kernel was lost, once it was."""
 
-    def __init__(self, manager: AsyncKernelManager, client: AsyncKernelClient, folder: Scratch, cell_seconds: float) -> None:
-        self.manager, self.client, self.folder, self.cell_seconds = manager, client, folder, cell_seconds
+    def __init__(self, running: Kernel, folder: Scratch, limits: Limits) -> None:
+        self.kernel, self.folder, self.limits = running, folder, limits
+        self.manager, self.client = running.manager, running.client
         self.deadline = math.inf  # the time counts once the kernel is ready
         self.lost = ""
         self.interrupted = False  # whether the last request was
@@ -246,7 +286,7 @@ class _Session:
     async def reset(self) -> bool:
         """Empty the namespace and the working directory. False if the kernel does not answer as it should."""
         # Beside the first run's folder and not in it: its files may have any name.
-        answer = await self._call(f"reset({str(self.folder.root / f'w{self.used}')!r})")
+        answer = await self._call(f"reset({str(self.folder.space / f'w{self.used}')!r})")
         return answer == "reset"
 
     async def run(self, program: Program, plan: Plan) -> Trace:
@@ -265,13 +305,12 @@ class _Session:
             if self.lost:
                 outcomes.append(CellOutcome(index, "not-run"))
                 continue
+            if step.origin == "exercise" and program.given.get(step.id):
+                await self._call(f"restore({program.given[step.id]!r})")
             outcomes.append(await self._cell(index, step.source))
             if outcomes[-1].status == "not-run":
                 continue  # the time is used up: what the cell would have given is not known
-            if plan.parameters and step.parameters and not self.lost:
-                await self._cell(index, overrides(plan.parameters))
-            if index in program.keeps and not self.lost:
-                await self._call(f"keep({program.keeps[index]!r}, globals())")
+            await self._bind(program, plan, index)
             for exercise, after in program.observed_after.items():
                 if after == index and exercise in plan.probes and not self.lost:
                     seen = await self._probe(program, plan, exercise)
@@ -286,13 +325,21 @@ class _Session:
             if plan.figures and not self.lost and step.origin == "given":
                 figures |= await self._figures(step.id)
             if self.lost:
-                loss = Loss(index, self.lost, self._exit_text())
+                loss = Loss(index, self.lost, self._exit_text(), self._said())
         late = await self._look_again(program, plan, observations)
         seconds = round(time.monotonic() - began, 3)
         return Trace(
             plan=plan, cells=tuple(outcomes), observations=observations, tampered=frozenset(tampered), names=names, facts=facts,
-            figures=figures, seconds=seconds, lost=loss, slow=frozenset(slow), late=late,
+            figures=figures, seconds=seconds, lost=loss, slow=frozenset(slow), late=late, limits=self.limits,
         )  # fmt: skip
+
+    async def _bind(self, program: Program, plan: Plan, index: int) -> None:
+        """Change the parameters of this run where a step has set them, and remember what its names mean in probes."""
+        step = program.steps[index]
+        if plan.parameters and step.parameters and not self.lost:
+            await self._cell(index, overrides(plan.parameters))
+        if index in program.keeps and not self.lost:
+            await self._call(f"keep({program.keeps[index]!r}, globals(), {step.origin != 'given'})")
 
     async def _look_again(self, program: Program, plan: Plan, observations: dict[str, dict[str, Value]]) -> frozenset[str]:
         """Take probes once more at the end where an exercise's own cell left them open. Returns which were answered then.
@@ -318,16 +365,24 @@ class _Session:
         except ValueError:
             return f"signal {-self.exit}"
 
+    def _said(self) -> str:
+        """The last line that a kernel which ended by itself wrote, for instance why a library ended it."""
+        if self.lost != "died" or not self.exit or self.exit < 0:
+            return ""
+        lines = [line.strip() for line in self.kernel.said().splitlines() if line.strip()]
+        return lines[-1][:MAX_SAID] if lines else ""
+
     async def _cell(self, index: int, source: str) -> CellOutcome:
-        seconds = min(self.cell_seconds, self.deadline - time.monotonic())
+        seconds = min(self.limits.cell_seconds, self.deadline - time.monotonic())
         if seconds <= 0:
             return CellOutcome(index, "not-run")
         cell = nbformat.v4.new_code_cell(source)  # type: ignore[no-untyped-call]
         notebook = nbformat.v4.new_notebook(cells=[cell])  # type: ignore[no-untyped-call]
-        runner = _Client(notebook, km=self.manager, timeout=None, allow_errors=True, store_widget_state=False)
+        limit = self.limits.output_mb * 1_000_000
+        runner = _Client(limit, notebook, km=self.manager, timeout=None, allow_errors=True, store_widget_state=False)
         runner.kc = self.client
         task = asyncio.ensure_future(runner.async_execute_cell(cell, 0, store_history=True))
-        status = await self._wait(task, seconds)
+        status = await self._wait(task, seconds, runner.flooded)
         stdout, stderr, error = "", "", ""
         for output in cell.get("outputs", []):
             if output["output_type"] == "stream":
@@ -336,24 +391,35 @@ class _Session:
                 )
             elif output["output_type"] == "error":
                 error = _cut(f"{output.get('ename')}: {output.get('evalue')}")
+        error = error or _cut(runner.raised)
         if status == "ok" and error:
             status = "error"
-        return CellOutcome(index, status, error, stdout, stderr, runner.cut)
+        return CellOutcome(index, status, error, stdout, stderr, runner.cut, round(seconds, 1))
 
-    async def _wait(self, task: asyncio.Task[Any], seconds: float) -> str:
-        """Wait for a request to the kernel; interrupt it at its limit, kill the kernel if that does not help."""
+    async def _wait(self, task: asyncio.Task[Any], seconds: float, flooded: asyncio.Event | None = None) -> str:
+        """Wait for a request to the kernel; interrupt it at its limit, kill the kernel if that does not help.
+
+        Args:
+            task: the request.
+            seconds: its limit.
+            flooded: set when its output is over its limit.
+        """
         status = "ok"
+        flood = asyncio.ensure_future((flooded or asyncio.Event()).wait())
         try:
-            done, _ = await asyncio.wait({task}, timeout=seconds)
+            await asyncio.wait({task, flood}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)  # how it ends is of no interest any more
             raise
-        self.interrupted = not done
-        if not done:
-            status = "timeout"
+        finally:
+            flood.cancel()
+        self.interrupted = not task.done()
+        if not task.done():
+            status = "output" if flooded is not None and flooded.is_set() else "timeout"
             await self.manager.interrupt_kernel()
-            done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
+            await asyncio.wait({task}, timeout=GRACE_SECONDS)
+        done = task.done()
         if not done:
             task.cancel()
             await asyncio.wait({task}, timeout=GRACE_SECONDS)
@@ -361,10 +427,9 @@ class _Session:
         if done and error is None:
             return status
         # A kernel that does not answer, or whose answers cannot be read, is of no more use.
-        process = getattr(self.manager.provisioner, "process", None)
-        self.exit = process.poll() if process is not None else None
-        self.lost = status if status == "timeout" else "died" if isinstance(error, DeadKernelError) else "tampered"
-        await self.manager.shutdown_kernel(now=True)
+        exceeded = self.kernel.watch.exceeded
+        self.lost = exceeded or (status if status != "ok" else "died" if isinstance(error, DeadKernelError) else "tampered")
+        self.exit = await self.kernel.end()
         return self.lost
 
     async def _probe(self, program: Program, plan: Plan, exercise: str) -> tuple[dict[str, Value], tuple[str, ...]] | None:
@@ -394,13 +459,12 @@ class _Session:
         return values, names
 
     async def _figures(self, cell: str) -> dict[str, FigureFiles]:
-        """The figures that a cell left open, drawn to files below the scratch folder, and then closed."""
-        target = self.folder.root / "f"
-        listed = await self._call(f"figures({str(target)!r})")
-        data = json.loads(listed or "[]")
-        if not data:
+        """The figures that a cell left open; they are closed then."""
+        listed = await self._call("figures()")
+        data = json.loads(listed or "{}")
+        if not data.get("figures"):
             return {}
-        return {cell: FigureFiles(data, (target / "figure.svg").read_bytes(), (target / "figure.png").read_bytes())}
+        return {cell: FigureFiles(data["figures"], b64decode(data["svg"]), b64decode(data["png"]))}
 
     async def _call(self, call: str) -> str | None:
         """Call a function of the probe; its result is a text."""
@@ -412,7 +476,7 @@ class _Session:
         Returns:
             The text that the expression gave, or None: it raised, gave something else, or there was no time.
         """
-        limit = seconds or min(self.cell_seconds, max(self.deadline - time.monotonic(), 1.0))
+        limit = seconds or min(self.limits.cell_seconds, max(self.deadline - time.monotonic(), 1.0))
         request = self.client.execute(code, silent=True, store_history=False, user_expressions={"answer": expression})
         task = asyncio.ensure_future(self._reply(request))
         if await self._wait(task, limit) != "ok" or self.lost:

@@ -30,6 +30,9 @@ class Reason(StrEnum):
     MISSING = "missing"
     TIMEOUT = "timeout"
     DIED = "died"
+    MEMORY = "memory"
+    OUTPUT_LIMIT = "output-limit"
+    RESOURCE_LIMIT = "resource-limit"
     TAMPERED = "tampered"
     NOT_RUN = "not-run"
     UNREADABLE = "unreadable"
@@ -118,7 +121,7 @@ class Results(_Result):
         receipts: lesson id to the SHA-256 of the receipt file that was judged by.
         environment: where it ran.
         isolation: what kept the learner's code apart, layer by layer.
-        limits: lesson id to its limits in seconds.
+        limits: lesson id to its limits: seconds, MB and numbers, by the names of :class:`course.schema.Limits`.
         submissions: in the order of the class folder.
     """
 

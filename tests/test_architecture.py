@@ -11,9 +11,13 @@ FLOORS = {
         "errors": 0, "schema": 1, "script": 1, "values": 1, "starter": 2, "comparison": 2, "catalogue": 3, "lines": 3, "receipt": 4,
     },
     "graders": {
-        "probe": 1, "verdict": 1, "submission": 1, "collect": 2, "kernels.sandbox": 1, "kernels.cold": 2,
-        "program": 2, "run": 3, "judge": 4, "measure": 4, "reports.text": 1, "reports.lines": 2, "reports.files": 2,
-        "verify": 5, "check": 5, "evidence": 5, "record": 6, "batch": 6, "__main__": 7,
+        "early": 0, "owner": 0, "version": 0, "excess": 2, "orphans": 2, "store": 2, "reports.html": 3,
+        "probe": 1, "verdict": 1, "submission": 1, "collect": 2,
+        "kernels.order": 0, "kernels.syscalls": 0, "kernels.processes": 0, "kernels.landlock": 1, "kernels.seccomp": 1,
+        "kernels.namespaces": 1, "kernels.sandbox": 1, "kernels.watch": 1, "kernels.confine": 2, "kernels.isolation": 2,
+        "kernels.launch": 3, "kernels.cold": 3,
+        "program": 2, "run": 4, "judge": 5, "measure": 5, "reports.text": 1, "reports.lines": 2, "reports.files": 4,
+        "verify": 6, "check": 6, "evidence": 6, "record": 7, "batch": 7, "__main__": 8,
     },
     "publish": {
         "prose": 1, "recorded": 1, "markdown": 1, "ipynb": 1, "notebooks": 2, "exercises": 2, "projects": 2, "guide": 2, "schemas": 2,

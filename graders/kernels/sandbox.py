@@ -18,6 +18,10 @@ from pathlib import Path
 
 import psutil
 
+from graders.kernels.order import STAGE
+from graders.kernels.processes import kill
+from graders.owner import me as this_grader
+
 TOKEN = "TRAINING_SYSTEMS_SCRATCH"  # noqa: S105 - the name of a variable; its value marks every process of one run
 
 # What a process needs to find its programs and, on some machines, to compute correctly. Everything else that the
@@ -44,13 +48,7 @@ _FIXED = {
     "DO_NOT_TRACK": "true",
 }
 
-ISOLATION = (
-    "a fresh kernel process in a session of its own for each submission",
-    "a scratch folder of its own with HOME and caches, deleted afterwards",
-    "a clean environment without inherited variables",
-    "time limits for a cell and for the whole",
-    "values leave as plain data and are compared in another process",
-)
+_PARENT_PATH = 55  # bytes: the name of a scratch folder in it, and that of a socket in there, need the rest of about 100
 
 
 @dataclass(frozen=True)
@@ -58,7 +56,7 @@ class Scratch:
     """The folder of one run.
 
     Attributes:
-        root: holds everything below; deleted at the end.
+        root: holds everything below, and what is nobody's to write; deleted at the end.
         token: the value of :data:`TOKEN` in the environment of every process of this run.
     """
 
@@ -66,9 +64,14 @@ class Scratch:
     token: str
 
     @property
+    def space(self) -> Path:
+        """What the learner's code may write. In a namespace it is another folder of the same name."""
+        return self.root / "s"
+
+    @property
     def work(self) -> Path:
         """The working directory of the learner's code."""
-        return self.root / "w"
+        return self.space / "w"
 
     @property
     def runtime(self) -> Path:
@@ -77,13 +80,14 @@ class Scratch:
 
     def environment(self) -> dict[str, str]:
         """The whole environment of a process of this run."""
-        home = self.root / "h"
+        home = self.space / "h"
         env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         scripts = str(Path(sys.executable).parent)
         env["PATH"] = os.pathsep.join([scripts, env.get("PATH", os.defpath)])
         env |= _FIXED
         env |= {name: str(home) for name in ("HOME", "USERPROFILE", "APPDATA", "LOCALAPPDATA")}
-        env |= {name: str(self.root / "t") for name in ("TMPDIR", "TEMP", "TMP")}
+        env |= {name: "learner" for name in ("USER", "LOGNAME", "USERNAME")}
+        env |= {name: str(self.space / "t") for name in ("TMPDIR", "TEMP", "TMP")}
         env |= {
             "IPYTHONDIR": str(home / "ipython"),
             "JUPYTER_CONFIG_DIR": str(home / "jupyter"),
@@ -98,6 +102,14 @@ class Scratch:
         return env
 
 
+def parent() -> Path:
+    """Where scratch folders lie: the temporary folder, or a shorter one where sockets in there could not be given a path."""
+    usual = Path(tempfile.gettempdir()).resolve()
+    others = [Path(name).resolve() for name in ("/tmp", "/var/tmp") if os.name == "posix"]  # noqa: S108 - mkdtemp makes the names
+    may = [one for one in others if one.is_dir() and os.access(one, os.W_OK | os.X_OK)]
+    return next((one for one in (usual, *may) if len(os.fsencode(one)) <= _PARENT_PATH), usual)
+
+
 @contextmanager
 def scratch(cache: Path) -> Iterator[Scratch]:
     """A new scratch folder; at the end every process of the run is ended and the folder is gone.
@@ -106,13 +118,13 @@ def scratch(cache: Path) -> Iterator[Scratch]:
         cache: where what can be shared read-only between runs is kept: matplotlib's list of fonts, which costs
             seconds to make.
     """
-    root = Path(tempfile.mkdtemp(prefix="ts-"))
+    root = Path(tempfile.mkdtemp(prefix=f"ts-{this_grader()}-", dir=parent())).resolve()
     made = Scratch(root, secrets.token_hex(8))
     try:
-        for name in ("w", "r", "t", "h/matplotlib"):
+        for name in ("s/w", "s/t", "s/h/matplotlib", "r", STAGE):
             (root / name).mkdir(parents=True)
         for source in _fonts(cache).glob("fontlist-*.json"):
-            shutil.copy(source, root / "h" / "matplotlib")
+            shutil.copy(source, made.space / "h" / "matplotlib")
         yield made
     finally:
         end_processes(made.token)
@@ -125,23 +137,6 @@ def end_processes(token: str) -> int:
     Only processes whose environment names this very run are touched.
     """
     return kill([process for process in psutil.process_iter() if _carries(process, token)])
-
-
-def descendants(pid: int | None) -> list[psutil.Process]:
-    """The processes that a process has started, and theirs, as far as the chain of parents still shows them."""
-    try:
-        return list(psutil.Process(pid).children(recursive=True)) if pid is not None else []
-    except psutil.Error:
-        return []
-
-
-def kill(processes: list[psutil.Process]) -> int:
-    """End processes at once and wait until they are gone. Returns how many there were."""
-    for process in processes:
-        with suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(processes, timeout=5)
-    return len(processes)
 
 
 def _carries(process: psutil.Process, token: str) -> bool:
@@ -184,7 +179,7 @@ def _fonts(cache: Path) -> Path:
     folder = cache / f"matplotlib-{version('matplotlib')}"
     if not folder.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix="fonts-", dir=cache))
+        beside = Path(tempfile.mkdtemp(prefix=f"fonts-{this_grader()}-", dir=cache))
         env = {**os.environ, **_FIXED, "MPLCONFIGDIR": str(beside)}
         subprocess.run([sys.executable, "-I", "-c", "import matplotlib.font_manager"], env=env, check=False, capture_output=True)
         try:

@@ -96,11 +96,22 @@ def test_a_comparator_reads_back_as_it_is_written(text):
     assert str(Comparator.parse(text)) == text
 
 
+# How many there are, at which place and under which key tells what was drawn.
+BLIND = [
+    ("list(range(157))", "[0] * 157"), ("list(range(157))", "[1] * 157"), ("list(range(157))", "list(range(158))"), ("np.zeros(157)", "np.zeros(158)"),
+    ("[['a'] * 156, 'b']", "[['a'] * 157, 'b']"), ("{157: 1}", "{158: 1}"), ("{157: 1}", "{157: 2}"), ("{157: 1}", "{157: 1, 158: 2}"),
+    ("{157, 158}", "{157, 159}"), ("{'a157'}", "{'a157', 'a158'}"), ("['a157', 'b']", "['a158', 'b']"), ("157", "None"), ("157", "len"),
+]  # fmt: skip
+
+
 def test_messages_say_what_differs_and_a_draw_tells_no_value():
     shape = compare(seen("np.zeros((3, 1))"), seen("np.zeros(3)"), CLOSE)
     assert shape and "shape (3, 1)" in shape.text and "(3, 1)" not in shape.blind
     nested = compare(seen("{'loss': 0.5, 'w': [0.1, 0.2]}"), seen("{'loss': 0.5, 'w': [0.1, 0.3]}"), CLOSE)
     assert nested and "'w'" in nested.text and "0.2" in nested.text and "0.2" not in nested.blind
+    for expected, got in BLIND:
+        difference = compare(seen(expected), seen(got), CLOSE)
+        assert difference and not any(one.isdecimal() for one in difference.blind), difference.blind
     key = compare(seen("{'loss': 1}"), seen("{'Loss': 1}"), CLOSE)
     assert key and "there is 'Loss'" in key.text
     forgot = compare(seen("3.0"), seen("len"), CLOSE)

@@ -8,8 +8,10 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import nbformat
 import psutil
@@ -71,6 +73,9 @@ def test_grade_prints_lines_a_table_and_writes_the_reports(graders, folder, tmp_
         ("Ana Pérez", "PASS", ""), ("Kim", "UNSOLVED", ""), ("Li, Wei", "FAIL", "not-doubled")
     ]  # fmt: skip
     assert len(ET.parse(out / "junit.xml").getroot().findall(".//testcase")) == 6
+    assert "Li, Wei, tiny-01" in (out / "report.html").read_text(encoding="utf-8")
+    reports = ["junit.xml", "report.html", "results.csv", "results.json", "results.sqlite"]
+    assert sorted(one.name for one in out.iterdir()) == reports
 
 
 def test_grade_compares_with_a_table(graders, folder, tmp_path):
@@ -283,8 +288,8 @@ def test_an_interrupted_run_reports_what_it_has_and_leaves_no_kernel(root, tiny,
         "--total-seconds",
         "600",
     ]
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
+    # A short path: in a longer one scratch folders would lie elsewhere, and what is left would not be seen.
+    temporary = Path(tempfile.mkdtemp(prefix="t-")).resolve()
     process = subprocess.Popen(
         command,
         cwd=tiny_root,
@@ -308,7 +313,7 @@ def test_an_interrupted_run_reports_what_it_has_and_leaves_no_kernel(root, tiny,
     assert {one["learner"] for one in results["submissions"]} >= {"Ana Pérez", "Li, Wei"}
     assert "interrupted" in rest and "Traceback" not in errors
     assert results["receipts"]
-    assert not list(temporary.iterdir())
+    temporary.rmdir()  # empty: no scratch folder is left
     ours = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -319,6 +324,36 @@ def test_an_interrupted_run_reports_what_it_has_and_leaves_no_kernel(root, tiny,
 def test_output_is_utf8_whatever_the_locale(graders, folder, tmp_path):
     done = graders("check", "tiny-01", folder / "Li, Wei" / "tiny-01.ipynb", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
     assert done.returncode == 1 and "—" in done.stdout
+
+
+@pytest.mark.parametrize("more", [{}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+def test_names_are_utf8_whatever_the_locale(graders, folder, tmp_path, more):
+    for learner in ("Ana Pérez", "Li, Wei"):
+        (folder / learner / "tiny-01.ipynb").write_text("no notebook")
+    page = tmp_path / "pages" / "page.html"
+    done = graders("grade", folder, "--out", tmp_path / "out", "--html", page, LC_ALL="C", **more)
+    assert done.returncode == 0 and "Ana Pérez" in done.stdout, done.stderr
+    for report in (tmp_path / "out" / "results.json", tmp_path / "out" / "results.csv", tmp_path / "out" / "junit.xml", page):
+        assert "Ana Pérez" in report.read_text(encoding="utf-8"), report
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+@pytest.mark.skipif(os.name == "nt" or sys.platform == "darwin", reason="Windows and macOS know no file names that are not Unicode")
+def test_names_that_are_no_text_at_all(graders, folder, tmp_path):
+    for learner in ("Ana Pérez", "Li, Wei"):
+        (folder / learner / "tiny-01.ipynb").unlink()
+    strange = os.fsencode(folder) + b"/\xff\x1b[2J\xe2\x80\xae=1"
+    os.mkdir(strange)
+    with open(strange + b"/tiny-01.ipynb", "w") as file:
+        file.write("no notebook")
+    for _ in range(2):
+        done = graders("grade", folder, "--out", tmp_path / "out", "--seed", 3)
+        assert done.returncode == 0 and "\x1b" not in done.stdout and "\u202e" not in done.stdout, done.stderr
+    rows = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))["submissions"]
+    assert "\udcff\x1b[2J\u202e=1" in [one["learner"] for one in rows]
+    for name in ("results.csv", "junit.xml", "report.html", "results.json"):
+        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
+        assert "\x1b" not in text and "\u202e" not in text, name
 
 
 def test_help_teaches(graders):

@@ -1,14 +1,17 @@
 """Files as they really come in. The bytes are never changed, and no file brings the reader down."""
 
+import copy
 import hashlib
 import json
 import os
+import stat
+import zipfile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graders.submission import MAX_DEPTH, Unreadable, read
+from graders.submission import MAX_DEPTH, Unreadable, members, read
 
 
 def cells(*sources, **more):
@@ -163,6 +166,11 @@ def test_a_script_with_and_without_cells(tmp_path):
     assert [(cell.kind, cell.names) for cell in percent.cells] == [("code", ("double",)), ("markdown", ())]
     many_lines = written(tmp_path, b"\n" * 200_000 + b"# %% A\nx = 1\n", "d.py")  # with a careless pattern this takes minutes
     assert read(many_lines).cells[-1].source == "x = 1"
+    lines = b"x = 1\n" + b"\n" * 200_000 + b"# lesson: tiny-01\n"
+    assert read(written(tmp_path, lines, "f.py")).lesson == "tiny-01"
+    for many, said in ((b"# %%\nx = 1\n" * 150_000, "2000"), (b"x = 1\n" * 400_000, "2000000")):
+        error = refusal(written(tmp_path, many, "g.py"))
+        assert error.refused and f"the limit is {said}" in str(error)
     with pytest.raises(Unreadable, match="the comments above the first cell"):
         read(written(tmp_path, b"# ---\n# jupyter:\n#   jupytext: 3\n# ---\n# %% A\nx = 1\n", "e.py"))
     with pytest.raises(Unreadable, match="line 2: unresolved git merge"):
@@ -212,3 +220,309 @@ def test_a_late_double_key_is_found_in_a_large_object(tmp_path):
 
 def test_the_ending_may_be_written_in_capitals(tmp_path):
     assert read(written(tmp_path, cells("x = 1"), "A.IPYNB")).cells[0].source == "x = 1"
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+def test_other_encodings_of_unicode_are_read_and_said(tmp_path, encoding):
+    path = written(tmp_path, json.dumps(cells("x = 'é'"), ensure_ascii=False).encode(encoding))
+    found = read(path)
+    assert found.cells[0].source == "x = 'é'"
+    assert found.notices == (f"a.ipynb is {encoding[:6].upper()}, read as such",)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"\xff\xfe\x00{", "does not hold JSON"),  # as UTF-16 a single strange letter, which would be a Python name
+        (b"\xff\xfe{\x00\x00", "is not UTF-16: byte 0x00"),
+        (b"\xef\xbb\xbf", "is empty (3 bytes)"),
+        (b"PK\x03\x04", "does not hold JSON"),
+        (b"%PDF-1.7 \xe2\xe3", "is not UTF-8: byte 0xe2"),
+        (b"\x00" * 100, "does not hold JSON"),
+        (b"null", "JSON, but null"),
+        (b'"text"', "JSON, but a text"),
+        (b"NaN", "JSON, but a number"),
+        (b'{"cells": {"0": {}}}', "it has no cells"),
+        (b'{"worksheets": "none"}', "it has no cells"),
+        (b"<?xml version='1.0'?><html/>", "is an HTML page"),
+        (b'{"cells": []} trailing', "broken JSON at line 1"),
+        (b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "does not hold JSON"),
+    ],
+)
+def test_more_of_what_is_no_notebook(tmp_path, data, said):
+    error = refusal(written(tmp_path, data))
+    assert said in str(error) and not error.refused
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({**cells("x"), "worksheets": [{"cells": []}]}, "both cells and worksheets"),
+        ({"nbformat": 4, "cells": [{"cell_type": "code", "source": "x = 1", "input": "x = 2"}]}, "cell 1: it holds two sources"),
+        ({**cells("x"), "metadata": {"language_info": {"name": "javascript"}}}, "a notebook for javascript"),
+    ],
+)
+def test_what_one_program_shows_and_another_runs_is_refused(tmp_path, data, said):
+    error = refusal(written(tmp_path, data))
+    assert error.refused and said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("data", "notice"),
+    [
+        ({**cells("x"), "nbformat": 5}, "nbformat 5 is not known; read as 4"),
+        ({**cells("x"), "nbformat": "4"}, "nbformat 4 is not known; read as 4"),
+        ({**cells("x"), "nbformat": True}, "nbformat True is not known; read as 4"),
+        ({**cells("x"), "metadata": []}, "the notebook has no metadata; taken as empty"),
+        (cells("x", ["y = 1", 7, None]), "what is not text in the source of cells was left out: 2"),
+        (cells("x", None, {"a": 1}), "what is not text in the source of cells was left out: 2, 3"),
+        ({**cells("x"), "metadata": {"a": float("nan")}}, "NaN is not JSON; read as a number"),
+        ({**cells("x"), "metadata": {"a": [-float("inf")]}}, "-Infinity is not JSON; read as a number"),
+        ({"nbformat": 2, "worksheets": [{"cells": [{"cell_type": "code", "input": "x"}]}]}, "converted from nbformat 2"),
+        ({"nbformat": 3, "worksheets": [{"cells": [{"cell_type": "code", "input": "x"}]}, 7, {"cells": 7}]}, "converted from nbformat 3"),
+    ],
+)  # fmt: skip
+def test_what_is_repaired_is_said(tmp_path, data, notice):
+    path = written(tmp_path, data)
+    before = path.read_bytes()
+    found = read(path)
+    assert notice in found.notices
+    assert found.cells[0].source == "x" and path.read_bytes() == before
+
+
+def test_notices_of_very_many_cells_are_short(tmp_path):
+    data = cells("x")
+    data["cells"] += [{"cell_type": "raw", "source": "r", "id": "same"}] * 1_500
+    assert max(len(notice) for notice in read(written(tmp_path, data)).notices) < 300
+
+
+@pytest.mark.parametrize("part", ["[],", "{},", '"",', "0,"])
+def test_values_that_would_fill_the_memory_are_refused_unread(tmp_path, monkeypatch, part):
+    monkeypatch.setattr("graders.submission.MAX_PARTS", 50_000)
+    error = refusal(written(tmp_path, b'{"cells": [], "nbformat": 4, "x": [' + part.encode() * 60_000 + b"0]}"))
+    assert error.refused and "more than 50000 values" in str(error)
+
+
+def test_commas_and_brackets_in_outputs_are_no_values(tmp_path, monkeypatch):
+    monkeypatch.setattr("graders.submission.MAX_PARTS", 1_000)
+    data = cells("x = 1")
+    data["cells"][0]["outputs"] = [{"output_type": "stream", "text": ['1,2,[3],{4}\\"\n' * 100] * 100}]
+    assert read(written(tmp_path, data)).cells[0].source == "x = 1"
+
+
+# In zips
+
+
+def zipped(tmp_path, members, name="Ana.zip", **more):
+    path = tmp_path / name
+    with zipfile.ZipFile(path, "w", more.get("compression", zipfile.ZIP_DEFLATED)) as archive:
+        for member, data in members:
+            archive.writestr(member, data)
+    return path
+
+
+NOTEBOOK = json.dumps(cells("x = 1"))
+
+
+def test_a_file_in_a_zip_is_read_from_there(tmp_path):
+    path = zipped(tmp_path, [("work/a.ipynb", NOTEBOOK), ("work/b.py", "# %% A\ny = 1\n"), ("notes.txt", "n"), ("work/", "")])
+    listing = sorted(tmp_path.rglob("*"))
+    inside = members(path)
+    assert [one.relative_to(path).as_posix() for one in inside] == ["work/a.ipynb", "work/b.py"]
+    found = [read(one) for one in inside]
+    assert [one.cells[0].source for one in found] == ["x = 1", "y = 1"]
+    assert found[0].sha256 == hashlib.sha256(NOTEBOOK.encode()).hexdigest()
+    assert sorted(tmp_path.rglob("*")) == listing, "nothing is extracted"
+
+
+def test_a_zip_with_one_file_can_be_handed_in_itself(tmp_path):
+    assert read(zipped(tmp_path, [("a.ipynb", NOTEBOOK), ("__MACOSX/._a.ipynb", b"\0")])).cells[0].source == "x = 1"
+    assert read(zipped(tmp_path, [("a.py", "x = 1")])).cells[0].source == "x = 1"
+    for several in ([], [("a.ipynb", NOTEBOOK), ("b.ipynb", NOTEBOOK)]):
+        error = refusal(zipped(tmp_path, several))
+        assert error.refused and f"holds {len(several)} notebooks" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("../a.ipynb", "leads out of it"),
+        ("/etc/a.ipynb", "leads out of it"),
+        ("x/../../a.ipynb", "leads out of it"),
+        ("..\\a.ipynb", "leads out of it"),
+        ("C:\\a.ipynb", "leads out of it"),
+        ("\\\\host\\a.ipynb", "leads out of it"),
+    ],
+)
+def test_a_path_that_leads_out_of_a_zip_is_refused(tmp_path, name, said):
+    path = zipped(tmp_path, [("good.ipynb", NOTEBOOK), (name, NOTEBOOK)])
+    for one in (path, path / "good.ipynb"):
+        with pytest.raises(Unreadable, match=said) as caught:
+            read(one)
+        assert caught.value.refused
+    with pytest.raises(Unreadable, match=said):
+        members(path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["Ana.zip"]
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFBLK])
+def test_links_and_devices_in_a_zip_are_refused(tmp_path, kind):
+    info = zipfile.ZipInfo("a.ipynb")
+    info.external_attr = (kind | 0o777) << 16
+    with pytest.raises(Unreadable, match="a link or a device") as caught:
+        members(zipped(tmp_path, [(info, "/etc/hosts")]))
+    assert caught.value.refused
+
+
+def test_a_zip_that_unpacks_to_very_much_is_refused(tmp_path, monkeypatch):
+    path = zipped(tmp_path, [("a.ipynb", b" " * 5_000_000 + NOTEBOOK.encode())])
+    with pytest.raises(Unreadable, match="times its size") as caught:
+        read(path / "a.ipynb")
+    assert caught.value.refused
+    monkeypatch.setattr("graders.submission.MAX_BYTES", 1_000_000)
+    for one in (path, path / "a.ipynb"):
+        with pytest.raises(Unreadable, match="the limit is"):
+            read(one)
+    many = zipped(tmp_path, [(f"{n}.ipynb", b"0" * 900_000) for n in range(5)], "B.zip")
+    with pytest.raises(Unreadable, match="unpacks to 4 MB"):
+        members(many)
+
+
+def test_a_zip_that_lies_about_its_sizes_is_bounded(tmp_path, monkeypatch):
+    monkeypatch.setattr("graders.submission.MAX_BYTES", 100_000)
+    path = zipped(tmp_path, [("a.ipynb", b" " * 1_000_000)])
+    data = path.read_bytes()
+    size = (1_000_000).to_bytes(4, "little")
+    assert data.count(size) == 2
+    path.write_bytes(data.replace(size, (1_000).to_bytes(4, "little")))
+    with pytest.raises(Unreadable):
+        read(path / "a.ipynb")
+
+
+def test_too_many_entries_and_double_names_are_refused(tmp_path):
+    with pytest.raises(Unreadable, match="2001 entries"):
+        members(zipped(tmp_path, [(f"{n}.txt", "") for n in range(2_001)]))
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        path = zipped(tmp_path, [("a.ipynb", NOTEBOOK), ("a.ipynb", "{}")])
+    with pytest.raises(Unreadable, match="twice"):
+        members(path)
+    with pytest.raises(Unreadable, match="twice"):
+        members(zipped(tmp_path, [("w/a.ipynb", NOTEBOOK), ("w\\\\a.ipynb", "{}")]))
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "is not a zip that can be read"),
+        (b"PK\x05\x06" + b"\0" * 10, "is not a zip that can be read"),
+        (b"Rar!\x1a\x07\x00", "is not a zip that can be read"),
+        (b"\x1f\x8b\x08\x00", "is not a zip that can be read"),
+    ],
+)
+def test_what_is_no_zip_is_unreadable(tmp_path, data, said):
+    path = written(tmp_path, data, "Ana.zip")
+    for call in (members, read):
+        with pytest.raises(Unreadable, match=said):
+            call(path)
+
+
+def test_a_member_that_is_packed_oddly_locked_or_damaged_says_so(tmp_path):
+    path = zipped(tmp_path, [("a.ipynb", NOTEBOOK)], compression=zipfile.ZIP_LZMA)
+    with pytest.raises(Unreadable, match="pack it as an ordinary zip"):
+        read(path)
+    path = zipped(tmp_path, [("a.ipynb", NOTEBOOK)], compression=zipfile.ZIP_STORED)
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"x = 1", b"x = 2"))
+    with pytest.raises(Unreadable, match="is damaged"):
+        read(path)
+    info = zipfile.ZipInfo("a.ipynb")
+    path = zipped(tmp_path, [(info, NOTEBOOK)])
+    data = bytearray(path.read_bytes())
+    data[6] |= 1
+    data[data.index(b"PK\x01\x02") + 8] |= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(Unreadable, match="password"):
+        read(path)
+
+
+@given(st.data())
+def test_a_zip_with_any_byte_changed_is_read_or_unreadable(tmp_path_factory, data):
+    folder = tmp_path_factory.mktemp("zip")
+    path = zipped(folder, [("w/a.ipynb", NOTEBOOK), ("b.py", "x = 1")])
+    raw = bytearray(path.read_bytes())
+    for _ in range(data.draw(st.integers(1, 4))):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    path.write_bytes(bytes(raw[: data.draw(st.integers(0, len(raw)))]) if data.draw(st.booleans()) else bytes(raw))
+    before = path.read_bytes()
+    try:
+        for one in members(path):
+            read(one)
+    except Unreadable as error:
+        assert len(str(error)) < 2_000
+    assert path.read_bytes() == before and [entry.name for entry in folder.iterdir()] == ["Ana.zip"]
+
+
+# Valid notebooks, changed at random: never anything but a submission or Unreadable, and never a byte of the file.
+
+VALID = {
+    "cells": [
+        {"cell_type": "markdown", "id": "words", "metadata": {}, "source": ["# A\n", "b"], "attachments": {"a.png": {"image/png": "iVBO"}}},
+        {"cell_type": "code", "id": "one", "metadata": {"tags": ["ex:double"]}, "source": "# cell: double\nx = 1", "execution_count": 1,
+         "outputs": [{"output_type": "stream", "name": "stdout", "text": ["1\n"]}]},
+        {"cell_type": "code", "id": "two", "metadata": {"training_systems": {"cell": "look"}}, "source": ["y = 1\n", "z = 2"], "outputs": [], "execution_count": None},
+        {"cell_type": "raw", "id": "three", "metadata": {"format": "text/latex"}, "source": "raw"},
+    ],
+    "metadata": {"kernelspec": {"name": "python3", "language": "python", "display_name": "Python 3"}, "language_info": {"name": "python"}, "training_systems": {"lesson": "tiny-01"}},
+    "nbformat": 4,
+    "nbformat_minor": 5,
+}  # fmt: skip
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.just([]), st.just({}), st.just([[]]),
+    st.sampled_from(["\ud800", "# cell: double", "%%bash\nexit 1", "R", "code", "\x00", "\r", "4"]), st.lists(st.text(max_size=5), max_size=3),
+)  # fmt: skip
+
+
+def places(node):
+    """Every container in a structure with every key of it."""
+    if isinstance(node, dict | list):
+        for key in list(node) if isinstance(node, dict) else range(len(node)):
+            yield node, key
+            yield from places(node[key])
+
+
+@given(st.data())
+def test_no_mutation_of_a_valid_notebook_brings_the_reader_down(tmp_path_factory, data):
+    made = copy.deepcopy(VALID)
+    for _ in range(data.draw(st.integers(1, 5))):
+        found = list(places(made))
+        if not found:
+            break
+        node, key = found[data.draw(st.integers(0, len(found) - 1))]
+        change = data.draw(st.sampled_from(["replace", "remove", "double", "nest"]))
+        if change == "replace":
+            node[key] = data.draw(ODD)
+        elif change == "remove":
+            del node[key]
+        elif change == "double" and isinstance(node, list):
+            node.insert(key, copy.deepcopy(node[key]))
+        else:
+            node[key] = [node[key]] if data.draw(st.booleans()) else {"cells": node[key]}
+    text = json.dumps(made, ensure_ascii=data.draw(st.booleans()), indent=data.draw(st.sampled_from([None, 1])))
+    raw = text.encode(data.draw(st.sampled_from(["utf-8", "utf-8-sig", "utf-16"])), "surrogatepass")
+    if data.draw(st.booleans()):
+        raw = raw[: data.draw(st.integers(0, len(raw)))]
+    path = tmp_path_factory.mktemp("fuzz") / "a.ipynb"
+    path.write_bytes(raw)
+    try:
+        found_cells = read(path)
+    except Unreadable as error:
+        assert str(error) and len(str(error)) < 2_000
+        assert error.sha256 == hashlib.sha256(raw).hexdigest()
+    else:
+        assert found_cells.sha256 == hashlib.sha256(raw).hexdigest()
+        for cell in found_cells.cells:
+            assert "\r" not in cell.source
+            if cell.kind == "code":
+                cell.source.encode("utf-8")  # what is run can be sent
+        assert all(len(notice) < 1_000 for notice in found_cells.notices)
+    assert path.read_bytes() == raw
