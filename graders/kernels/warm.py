@@ -6,6 +6,7 @@ Where that is not possible, an ordinary one is started.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -91,6 +92,7 @@ class _Servers:
 
 _SERVERS = _Servers()
 close = _SERVERS.close
+atexit.register(close)  # each would end by itself; the folder of one that is still importing would stay
 
 
 def prepare(modules: tuple[str, ...], cache: Path) -> None:
