@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from course.values import Value
 from graders import excess
 from graders.judge import Judged, differences, judge
 from graders.kernels.isolation import Isolation
+from graders.kernels import imports
+from graders.kernels.warm import How
 from graders.measure import exercise_plans
 from graders.program import Program, of_submission, parameters_text, reference
 from graders.run import Plan, Trace, run
@@ -40,6 +43,7 @@ class Settings:
         figures: whether the figures of the base run are drawn.
         more: other limits instead of the lesson's, by their names.
         isolation: what keeps the learner's code apart; what this machine allows if absent.
+        how: whether kernels are started anew or forked.
     """
 
     seed: int
@@ -50,6 +54,7 @@ class Settings:
     figures: bool = False
     more: Mapping[str, int] = field(default_factory=dict)
     isolation: Isolation | None = None
+    how: How = How.COLD
 
     def limits(self, unit: Unit) -> Limits:
         """The limits for a submission."""
@@ -73,6 +78,11 @@ class Desk:
         self.receipt_digest = hashlib.sha256(unit.receipt.read_bytes()).hexdigest()
         self._draws: asyncio.Task[list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]] | None = None
 
+    @cached_property
+    def modules(self) -> tuple[str, ...]:
+        """What the reference imports: a forked kernel has it ready. A submission has no say in it."""
+        return imports.needed([step.source for step in reference(self.unit).steps], self.settings.cache)
+
     def draws(self) -> asyncio.Task[list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]]:
         """The plans of the draws, each with what the reference gives: started on the first call, shared by all."""
         if self._draws is None:
@@ -84,7 +94,9 @@ class Desk:
         if not plans or not self.unit.complete:
             return []
         limits = self.settings.limits(self.unit).model_copy(update={"cell_seconds": 300, "total_seconds": 900})
-        traces = await run(reference(self.unit), plans, limits, self.settings.cache, None, self.settings.isolation)
+        traces = await run(
+            reference(self.unit), plans, limits, self.settings.cache, None, self.settings.isolation, self.settings.how, self.modules
+        )
         for plan, trace in zip_longest(plans, traces):
             if trace is None or set(trace.observations) != set(plan.probes) or any(cell.status != "ok" for cell in trace.cells):
                 what = f"its reference does not run through with {plan.name}: {parameters_text(plan.parameters)}"
@@ -213,7 +225,10 @@ async def _judge(
         # What is wrong already needs no further proof; its other runs would only cost time.
         return any(all(agrees(trace, exercise) for trace in traces) for exercise in plan.probes)
 
-    traces = await run(program, plans, desk.settings.limits(unit), desk.settings.cache, wanted, desk.settings.isolation)
+    settings = desk.settings
+    traces = await run(
+        program, plans, settings.limits(unit), settings.cache, wanted, settings.isolation, settings.how, desk.modules
+    )  # fmt: skip
     if keep:
         keep(program, traces)
     results = []

@@ -17,7 +17,6 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from queue import Empty
 from typing import Any
 
 import nbformat
@@ -27,13 +26,15 @@ from pydantic import ValidationError
 
 from course.schema import Limits, Parameters
 from course.values import Value
-from graders.kernels.cold import Kernel, KernelFailed, kernel
+from graders.kernels.cold import Kernel, KernelFailed
 from graders.kernels.isolation import Isolation
 from graders.kernels.sandbox import Scratch, scratch
+from graders.kernels.warm import How, kernel
 from graders.program import Program, overrides
 
 GRACE_SECONDS = 3.0
 INSTALL_SECONDS = 60.0
+LAST_SECONDS = 0.2  # for what a kernel had still sent when it ended
 MAX_KERNELS = 4
 MAX_OUTPUT = 1_000_000
 MAX_MESSAGE = 2_000
@@ -168,9 +169,11 @@ async def run(
     cache: Path,
     wanted: Wanted | None = None,
     isolation: Isolation | None = None,
+    how: How = How.COLD,
+    modules: tuple[str, ...] = (),
 ) -> list[Trace]:
     """Run one program in a fresh kernel, once for each plan. See :func:`run_all`."""
-    return await run_all([(program, plan) for plan in plans], limits, cache, wanted, isolation)
+    return await run_all([(program, plan) for plan in plans], limits, cache, wanted, isolation, how, modules)
 
 
 async def run_all(
@@ -179,6 +182,8 @@ async def run_all(
     cache: Path,
     wanted: Wanted | None = None,
     isolation: Isolation | None = None,
+    how: How = How.COLD,
+    modules: tuple[str, ...] = (),
 ) -> list[Trace]:
     """Run programs one after the other in a fresh kernel, each in a fresh namespace and an empty working directory.
 
@@ -188,6 +193,8 @@ async def run_all(
         cache: see :func:`graders.kernels.sandbox.scratch`.
         wanted: asked before each job but the first, with what came out so far; one that is not wanted is left out.
         isolation: what keeps it apart; what this machine allows if absent.
+        how: whether kernels are forked.
+        modules: what the programs import, for forked ones.
 
     Returns:
         One trace a job that was run. When the kernel is lost in a step, the jobs after it run in a new kernel, up to that
@@ -202,7 +209,7 @@ async def run_all(
     stop: int | None = None
     for _ in range(MAX_KERNELS):
         with scratch(cache) as folder:
-            async with kernel(folder, limits, isolation) as running:
+            async with kernel(folder, limits, isolation, cache=cache, modules=modules, how=how) as running:
                 session = _Session(running, folder, limits)
                 await session.install()
                 session.deadline = time.monotonic() + seconds
@@ -229,9 +236,10 @@ async def run_all(
 class _Client(NotebookClient):
     """nbclient with bounded output and without widgets; a tag in the notebook does not change how it is run."""
 
-    def __init__(self, limit: int, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, limit: int, running: Kernel, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.limit = limit
+        self.running = running
         self.size = 0
         self.cut = False
         self.raised = ""
@@ -253,6 +261,13 @@ class _Client(NotebookClient):
         del cell, cell_index
         content = execute_reply["content"]
         self.raised = f"{content.get('ename')}: {content.get('evalue')}"
+
+    async def _async_poll_kernel_alive(self) -> None:
+        """Wait for the end of the kernel, where nbclient looks for it once a second."""
+        await self.running.ended()
+        await asyncio.sleep(LAST_SECONDS)
+        if self.task_poll_for_reply is not None:
+            self.task_poll_for_reply.cancel()
 
     def handle_comm_msg(self, outs: list[Any], msg: dict[str, Any], cell_index: int) -> None:
         """There is no front end here that a widget could talk to."""
@@ -379,7 +394,7 @@ class _Session:
         cell = nbformat.v4.new_code_cell(source)  # type: ignore[no-untyped-call]
         notebook = nbformat.v4.new_notebook(cells=[cell])  # type: ignore[no-untyped-call]
         limit = self.limits.output_mb * 1_000_000
-        runner = _Client(limit, notebook, km=self.manager, timeout=None, allow_errors=True, store_widget_state=False)
+        runner = _Client(limit, self.kernel, notebook, km=self.manager, timeout=None, allow_errors=True, store_widget_state=False)
         runner.kc = self.client
         task = asyncio.ensure_future(runner.async_execute_cell(cell, 0, store_history=True))
         status = await self._wait(task, seconds, runner.flooded)
@@ -488,15 +503,23 @@ class _Session:
         return text if isinstance(text, str) else None
 
     async def _reply(self, request: str) -> dict[str, Any]:
-        while True:
-            try:
-                message: dict[str, Any] = await self.client.get_shell_msg(timeout=1)
-            except Empty:
-                if not await self.manager.is_alive():
-                    raise DeadKernelError("Kernel died") from None
-                continue
-            if message["parent_header"].get("msg_id") == request:
-                return message
+        gone = asyncio.ensure_future(self.kernel.ended())
+        try:
+            while True:
+                arriving = asyncio.ensure_future(self.client.get_shell_msg())
+                try:
+                    await asyncio.wait({arriving, gone}, return_when=asyncio.FIRST_COMPLETED)
+                    if not arriving.done():
+                        await asyncio.wait({arriving}, timeout=LAST_SECONDS)
+                    if not arriving.done():
+                        raise DeadKernelError("Kernel died")
+                    message: dict[str, Any] = arriving.result()
+                finally:
+                    arriving.cancel()
+                if message["parent_header"].get("msg_id") == request:
+                    return message
+        finally:
+            gone.cancel()
 
 
 def _open(seen: Mapping[str, Value]) -> bool:

@@ -15,9 +15,10 @@ FLOORS = {
         "probe": 1, "verdict": 1, "submission": 1, "collect": 2,
         "kernels.order": 0, "kernels.syscalls": 0, "kernels.processes": 0, "kernels.landlock": 1, "kernels.seccomp": 1,
         "kernels.namespaces": 1, "kernels.sandbox": 1, "kernels.watch": 1, "kernels.confine": 2, "kernels.isolation": 2,
-        "kernels.launch": 3, "kernels.cold": 3,
-        "program": 2, "run": 4, "judge": 5, "measure": 5, "reports.text": 1, "reports.lines": 2, "reports.files": 4,
-        "verify": 6, "check": 6, "evidence": 6, "record": 7, "batch": 7, "__main__": 8,
+        "kernels.launch": 3, "kernels.cold": 3, "kernels.places": 0, "kernels.shelf": 0, "kernels.ready": 0, "kernels.imports": 0,
+        "kernels.forkserver": 3, "kernels.servers": 4, "kernels.provisioner": 5, "kernels.warm": 6,
+        "program": 2, "run": 7, "judge": 8, "measure": 8, "reports.text": 1, "reports.lines": 2, "reports.files": 4,
+        "verify": 9, "check": 9, "evidence": 9, "record": 10, "batch": 10, "__main__": 11,
     },
     "publish": {
         "prose": 1, "recorded": 1, "markdown": 1, "ipynb": 1, "notebooks": 2, "exercises": 2, "projects": 2, "guide": 2, "schemas": 2,

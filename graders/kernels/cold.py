@@ -18,12 +18,14 @@ from jupyter_client.manager import AsyncKernelManager
 from course.schema import Limits
 from graders.kernels.isolation import LAUNCHER, Isolation, order, survey, text
 from graders.kernels.order import NAMESPACES
+from graders.kernels.ready import answers, ended
 from graders.kernels.sandbox import Scratch
 from graders.kernels.watch import Watch
 
 START_SECONDS = 120.0
-_SOCKET_PATH = 90  # bytes; Linux allows 107, macOS 103, and jupyter_client appends a few
+SOCKET_PATH = 90  # bytes; Linux allows 107, macOS 103, and jupyter_client appends a few
 _SAID = 4_000
+END_SECONDS = 5.0
 # What libraries start for themselves, and end with the kernel, is no news.
 _HELPERS = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
 
@@ -32,7 +34,7 @@ class KernelFailed(Exception):
     """The kernel could not be started: the fault of the environment, not of a learner."""
 
 
-class _OwnSpec(KernelSpecManager):
+class OwnSpec(KernelSpecManager):
     """The one kernel there is: this interpreter. What kernels a user has installed does not matter."""
 
     argv: list[str]
@@ -66,9 +68,19 @@ class Kernel:
             if status is None:
                 self.left += sum(map(_foreign, self.watch.running()[1:]))
             await asyncio.to_thread(self.watch.end)
+            if self.watch.keepers:
+                # The keeper above ends by itself then; the manager would look for that every 100 ms.
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ended(process), END_SECONDS)
         if self.manager.has_kernel:
             await self.manager.shutdown_kernel(now=True)
         return status
+
+    async def ended(self) -> None:
+        """Wait until the kernel's process has ended."""
+        process = getattr(self.manager.provisioner, "process", None)
+        if process is not None:
+            await ended(process)
 
     def said(self) -> str:
         """The end of what the process wrote to its own stdout and stderr."""
@@ -102,14 +114,14 @@ async def kernel(scratch: Scratch, limits: Limits | None = None, isolation: Isol
     limits = limits or Limits()
     isolation = isolation or survey()
     file = scratch.runtime / "k.json"
-    specs = _OwnSpec()
+    specs = OwnSpec()
     specs.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--HistoryManager.enabled=False"]
     if isolation.layers:
         ordered = scratch.root / "order.json"
         ordered.write_text(text(order(scratch, limits, isolation.layers)), encoding="utf-8")
         specs.argv = [sys.executable, str(LAUNCHER), str(ordered), "{connection_file}"]
     manager = AsyncKernelManager(kernel_spec_manager=specs, connection_file=str(file))
-    if os.name == "posix" and len(os.fsencode(scratch.runtime)) < _SOCKET_PATH:
+    if os.name == "posix" and len(os.fsencode(scratch.runtime)) < SOCKET_PATH:
         # Unix sockets cannot collide with another kernel's port, and need no network.
         manager.transport = "ipc"
         manager.ip = str(scratch.runtime / "k")
@@ -128,10 +140,11 @@ async def kernel(scratch: Scratch, limits: Limits | None = None, isolation: Isol
                 if process is None:
                     raise RuntimeError("there is no process")
                 watch = Watch(process.pid, keepers, limits, folders)
-                running = Kernel(manager, manager.client(), watch, log_file)
-                running.client.start_channels()
-                await running.client.wait_for_ready(timeout=START_SECONDS)
-            except (RuntimeError, OSError) as error:
+                # One context of sockets for both: each has threads of its own.
+                running = Kernel(manager, manager.client(context=manager.context), watch, log_file)
+                async with asyncio.timeout(START_SECONDS):
+                    await answers(running.client, process)
+            except (RuntimeError, OSError, TimeoutError) as error:
                 last = (running.said().strip().splitlines() if running else []) or [str(error)]
                 raise KernelFailed(f"the kernel did not start: {last[-1]}; try `python -m environment` again") from error
             running.client.allow_stdin = False

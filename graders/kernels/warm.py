@@ -19,9 +19,7 @@ from jupyter_client.manager import AsyncKernelManager
 
 from course.schema import Limits
 from graders.kernels import cold
-from graders.kernels.cold import _SOCKET_PATH as SOCKET_PATH
-from graders.kernels.cold import START_SECONDS, Kernel, KernelFailed
-from graders.kernels.cold import _OwnSpec as OwnSpec
+from graders.kernels.cold import SOCKET_PATH, START_SECONDS, Kernel, KernelFailed, OwnSpec
 from graders.kernels.isolation import Isolation, order, survey
 from graders.kernels.order import NAMESPACES, Order
 from graders.kernels.provisioner import WarmProvisioner
