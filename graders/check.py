@@ -21,8 +21,8 @@ from course.schema import Limits, Parameters, ParameterValue, Range, Task
 from course.values import Value
 from graders import excess
 from graders.judge import Judged, differences, judge
-from graders.kernels.isolation import Isolation
 from graders.kernels import imports
+from graders.kernels.isolation import Isolation
 from graders.kernels.warm import How
 from graders.measure import exercise_plans
 from graders.program import Program, of_submission, parameters_text, reference
