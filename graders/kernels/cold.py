@@ -40,6 +40,7 @@ class OwnSpec(KernelSpecManager):
     argv: list[str]
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        """This interpreter, whatever the name."""
         return KernelSpec(argv=self.argv, display_name="Python 3", language="python")
 
 
