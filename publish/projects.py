@@ -58,12 +58,17 @@ def render(project: Project, names: Mapping[str, str]) -> dict[str, str]:
 
 def _head(project: Project, meta: ProjectFile, names: Mapping[str, str]) -> str:
     given = ", ".join(f"`{name}`" for name in ("stages.py", *meta.files))
+    others = sorted({path.name for path in project.folder.glob("*.py")} - {"stages.py", *meta.files})
+    commands = (
+        [(", ".join(f"`{name}`" for name in others), "given: commands; each explains itself with `--help`")] if others else []
+    )
     rows = [
         (
             f"[starter/{meta.module}](starter/{meta.module})",
             "**yours**: what you write and hand in. No build overwrites it once you have.",
         ),
         (given, "given: what puts your module to the test. Read it; the check uses its own copy."),
+        *commands,
         ("`project.toml`", "the stages, and how each is judged"),
         ("`receipt.json`, `figures/`", "what the reference solution gave, recorded"),
     ]

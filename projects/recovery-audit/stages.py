@@ -241,7 +241,8 @@ class Findings(dict[str, Any]):
 
 
 # %% Records, and an oracle in plain Python id="oracle" role="build"
-EXACT, DATA, DEALING, START = 4, 3, 5, 6  # purposes of the driver's own random words
+ORDER, NOISE = 1, 2  # purposes of random words, as in the module
+DATA, EXACT, DEALING = 3, 4, 5  # and the driver's own
 MASK = 2**64 - 1
 
 scratch = tempfile.TemporaryDirectory(prefix="recovery-audit-", ignore_cleanup_errors=True)
@@ -302,10 +303,10 @@ def oracle(
     adds up, and the two must agree in every byte.
     """
     stream, drawn = state["key"]
-    order = [row for _, row in sorted(zip(philox(stream, 1, state["epoch"], RECORDS), range(RECORDS), strict=True))]
+    order = [row for _, row in sorted(zip(philox(stream, ORDER, state["epoch"], RECORDS), range(RECORDS), strict=True))]
     rows = order[state["cursor"] : state["cursor"] + config["batch_size"]]
     count = len(rows)
-    noise = [number((word >> 56) - 128) / 1024 for word in philox(stream, 2, drawn, count)]
+    noise = [number((word >> 56) - 128) / 1024 for word in philox(stream, NOISE, drawn, count)]
     errors = [
         sum(number(x) * w for x, w in zip(records.features[row], state["weights"], strict=True))
         - number(records.labels[row])
@@ -566,11 +567,6 @@ def digest_of(arrays: Mapping[str, Any]) -> str:
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def config_digest_of(config: Mapping[str, Any]) -> str:
-    """The digest of a configuration."""
-    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
-
-
 def tear(source: Path, target: Path) -> None:
     """A file that ends too early."""
     whole = source.read_bytes()
@@ -631,6 +627,14 @@ with Child() as writer, Child() as reader:
             state = reader.ask("restore", path=str(folder / f"boundary-{done}.npz"), **main.arguments)
             walks[done] = walk(reader, state, 2 * main.per_epoch - done, main)
         return walks
+
+    @conditions.find
+    def digests() -> list[str]:
+        """Of two arrays, of the same two under each other's names, and of one number in two dtypes."""
+        state = as_arrays(exact_state(5, 3))
+        one, two = state["weights"], state["key"]
+        questions = ({"one": one, "two": two}, {"one": two, "two": one}, {"one": np.int32(5)}, {"one": np.int64(5)})
+        return [writer.ask("digest", arrays=question) for question in questions]
 
     @conditions.find
     def identity() -> dict[str, Any]:
@@ -843,10 +847,16 @@ with Child() as child:
             state["momentum"] = state["momentum"].astype(np.float16).astype(np.float32)
         return walk(child, state, LAST - after - (wrong == "short"), main)
 
+    def begun() -> list[Answer]:
+        """The three processes, if the first of them got as far as to be killed."""
+        if attempts[0].failure:
+            raise attempts[0].failure
+        return attempts
+
     @everything.find
     def ends() -> str:
         """How the three processes ended."""
-        for attempt in attempts:
+        for attempt in begun():
             if attempt.failure:
                 raise attempt.failure
         return "; ".join(attempt.end for attempt in attempts)
@@ -854,12 +864,12 @@ with Child() as child:
     @everything.find
     def steps() -> str:
         """The updates that each of them made."""
-        return "; ".join(" ".join(str(int(one["step"])) for one in attempt.updates) for attempt in attempts)
+        return "; ".join(" ".join(str(int(one["step"])) for one in attempt.updates) for attempt in begun())
 
     @everything.find
     def ids() -> np.ndarray[Any, Any]:
         """The IDs that they consumed, one process after the other."""
-        return flat([one["ids"].tolist() for attempt in attempts for one in attempt.updates])
+        return flat([one["ids"].tolist() for attempt in begun() for one in attempt.updates])
 
     @everything.find
     def last_losses() -> np.ndarray[Any, Any]:
@@ -882,7 +892,7 @@ with Child() as child:
     @everything.find
     def written() -> str:
         """How the checkpoints of the three processes, and of the run that nobody killed, came to their name."""
-        return "; ".join(manner(attempt.written) for attempt in (*attempts, whole))
+        return "; ".join(manner(attempt.written) for attempt in (*begun(), whole))
 
     @everything.find
     def torn() -> str:

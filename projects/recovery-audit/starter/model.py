@@ -179,7 +179,7 @@ def save(path: Path, state: State, data: Data, config: Config) -> None:
 
         format   CHECKPOINT_FORMAT
         config   the configuration's digest
-        data     the digest of ids, features and labels
+        data     the digest of the data's three arrays under their names
         fields   of each field, the digest of this field alone
         payload  the digest of the six fields together
 
@@ -225,7 +225,7 @@ def report(data: Data, config: Config, uninterrupted: Run, resumed: Run) -> dict
     """The evidence of one comparison, in values that JSON knows: no NumPy, floats as Python's, IDs as lists of lists.
 
     format       REPORT_FORMAT
-    data         the digest of ids, features and labels
+    data         the digest of the data's three arrays under their names
     config       {"digest": …, "values": the configuration as a dictionary}
     code         the SHA-256 of the bytes of this very file
     state        of each field of the resumed run's final state, the digest of this field alone
