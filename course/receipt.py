@@ -145,7 +145,7 @@ def read_any(path: Path, shown: str, remedy: str) -> Receipt:
 def write(receipt: Receipt, path: Path) -> None:
     """Write a receipt as readable JSON: one line for a value, so that a changed number is a changed line in a diff."""
     text = json.dumps(receipt.model_dump(mode="json", exclude_none=True), ensure_ascii=False, allow_nan=False)
-    write_text(path, pretty(json.loads(text)) + "\n")
+    write_text(path, pretty(json.loads(text), width=200) + "\n")
 
 
 def write_text(path: Path, text: str) -> None:

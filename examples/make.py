@@ -123,15 +123,14 @@ os._exit(0)
 
 
 def modules(projects: tuple[Project, ...]) -> dict[str, str]:
-    """The class that hands in projects, by path: right, right up to the first stage, a mistake in each stage, untouched, a cheat."""
+    """The class that hands in projects, by path: right, right in the first stage, a mistake in the last, untouched, a cheat."""
     made: dict[str, str] = {}
     for project in projects:
         solution = project.solution or ""
-        wrong = [stage.mistakes[0].code for stage in project.meta.exercises]
         works = {
             "Ana Pérez": solution,
             "Zoë 100%": begun(project),
-            "Åsa Öberg": "\n".join([solution, *wrong]),
+            "Åsa Öberg": f"{solution}\n{project.meta.exercises[-1].mistakes[0].code}",
             "Kim": project.starter.source,
             "Müller, Jr.": f"# project: {project.id}\n{PRINTS_AND_ENDS.format(project=project.id)}",
         }
@@ -251,9 +250,9 @@ def write(folder: str, wanted: dict[str, str], root: Path, check: bool) -> int:
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(wanted[name].encode("utf-8"))
-    for folder in target.iterdir():
-        if folder.is_dir() and not any(folder.iterdir()):
-            folder.rmdir()
+    for inside in target.iterdir():
+        if inside.is_dir() and not any(inside.iterdir()):
+            inside.rmdir()
     print(f"{folder}: {len(wanted)} files, {len(stale)} written or removed")
     return 0
 

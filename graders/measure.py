@@ -18,6 +18,7 @@ from course.comparison import compare
 from course.errors import CourseError
 from course.receipt import Environment, Run
 from course.schema import Limits, Parameters, Task
+from course.values import Value
 from graders.kernels.sandbox import scratch
 from graders.program import Program, parameters_text, reference
 from graders.run import Plan, Trace, run, run_all
@@ -157,7 +158,7 @@ def measure(unit: Unit, cache: Path, say: Say) -> Measured:
         _same_without_drills(unit, traces[0], traces.pop())
     runs = tuple(_as_run(trace) for trace in traces)
     mistakes = {
-        exercise: {name: tuple(_departures(_as_run(trace), runs) for trace in seen) for name, seen in found.items()}
+        exercise: {name: tuple(departures(unit, _as_run(trace), runs) for trace in seen) for name, seen in found.items()}
         for exercise, found in traced.items()
     }
     return Measured(script, traces[0], runs, mistakes, traced)
@@ -199,16 +200,14 @@ def _as_run(trace: Trace) -> Run:
     return Run(parameters=trace.plan.key, exercises={name: dict(seen) for name, seen in trace.observations.items()})
 
 
-def _departures(run: Run, reference: tuple[Run, ...]) -> Run:
-    """What a run with a mistake has that the reference has not; the rest would be in the receipt once for each mistake."""
+def departures(unit: Unit, run: Run, reference: tuple[Run, ...]) -> Run:
+    """Where a run with a mistake does not agree with the reference; the rest would be in the receipt once for each mistake."""
     same = next(one for one in reference if one.parameters == run.parameters)
-    return Run(
-        parameters=run.parameters,
-        exercises={
-            exercise: {probe: value for probe, value in seen.items() if same.exercises[exercise][probe] != value}
-            for exercise, seen in run.exercises.items()
-        },
-    )
+    kept: dict[str, dict[str, Value]] = {}
+    for name, seen in run.exercises.items():
+        rules, expected = unit.exercise(name).probes, same.exercises[name]
+        kept[name] = {probe: value for probe, value in seen.items() if compare(expected[probe], value, rules[probe])}
+    return Run(parameters=run.parameters, exercises=kept)
 
 
 def _sound(unit: Unit, program: Program, trace: Trace) -> None:

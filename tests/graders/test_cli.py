@@ -113,7 +113,7 @@ def test_grade_compares_with_a_table(graders, folder, tmp_path):
         (("grade", "."), 2, "no submissions found"),
         (("grade", ".", "--lesson", "tiny-99"), 2, "use one of: tiny-01"),
         (("grade", ".", "--jobs", "0"), 2, "jobs"),
-        (("check", "tiny-99"), 2, "there is no lesson 'tiny-99'"),
+        (("check", "tiny-99"), 2, "there is no lesson or project 'tiny-99'"),
         (("check", "tiny-01", "nowhere.ipynb"), 2, "there is no file"),
         (("check", "tiny-01"), 2, "make build"),
         (("record",), 2, "name a lesson"),
@@ -357,5 +357,5 @@ def test_names_that_are_no_text_at_all(graders, folder, tmp_path):
 
 
 def test_help_teaches(graders):
-    assert "Exit code: 0 all pass" in graders("check", "--help").stdout
+    assert "Exit code: 0 all exercises pass" in graders("check", "--help").stdout
     assert "results.json" in graders("grade", "--help").stdout
