@@ -1,6 +1,7 @@
 # Every target is one `python -m …` line, which does the same where there is no make; README.md lists them.
 PYTHON ?= python3
 SUBMISSIONS ?= examples/class
+SECONDS ?= 600
 
 # What a user gives is taken as it stands: not expanded by make (`value`), and handed to the shell as a variable, so that
 # a folder may be called `a'b` or `$(touch x)`. ARGS alone is a piece of a command line, with the shell's quoting.
@@ -11,7 +12,7 @@ export SUBMISSIONS UNIT FILE
 
 RUN = $(PYTHON) -m environment
 
-.PHONY: help grade check lab test lint build build-check bundle reset record verify lock
+.PHONY: help grade check lab test fuzz lint build build-check bundle reset record verify lock
 
 help:
 	@$(RUN) --targets
@@ -45,6 +46,9 @@ bundle: ## write a project as a ZIP without its solution: PROJECT=recovery-audit
 
 test: ## run the tests: ARGS="-k comparison -x"
 	@$(PYTHON) -m environment --dev pytest $(ARGS)
+
+fuzz: ## run the property tests with many more examples, in rounds: SECONDS=600
+	@$(PYTHON) -m environment --dev tests.fuzz $(SECONDS) $(ARGS)
 
 lint: ## ruff, its formatter and mypy
 	@$(RUN) --lint

@@ -102,7 +102,18 @@ def _stack(value: Value) -> np.ndarray[Any, Any] | None:
         parts.append(part)
     if len({part.dtype.kind == "b" for part in parts}) > 1:
         return None
-    return np.stack(parts) if parts else np.zeros((0,))
+    if not parts:
+        return np.zeros((0,))
+    if _widens({part.dtype.kind for part in parts}, parts):
+        return np.stack([part.astype(object) for part in parts])
+    return np.stack(parts)
+
+
+def _widens(kinds: set[str], parts: list[np.ndarray[Any, Any]]) -> bool:
+    """Whether NumPy would make floats of integers that no float can hold: of an int64 beside a uint64 or a float64."""
+    if len(kinds) < 2 or not kinds & {"i", "u"} or kinds == {"i", "O"}:
+        return False
+    return any(part.size and bool(((part > 2**53) | (part < -(2**53))).any()) for part in parts if part.dtype.kind in "iu")
 
 
 NARROW = frozenset({"bfloat16", "float8_e4m3fn", "float8_e5m2"})

@@ -111,9 +111,12 @@ def _learners(folder: Path) -> tuple[dict[str, list[Path]], list[Path], list[Pat
 
 
 def _holds_work(hidden: Path) -> bool:
-    """Whether a hidden folder is a learner's, who has such a name, and not one of a program's: it holds a notebook."""
+    """Whether a hidden folder is a learner's, who has such a name, and not one of a program's: it holds a notebook, packed or not."""
     try:
-        return hidden.is_dir() and not hidden.is_symlink() and any(one.suffix.lower() == ".ipynb" for one in hidden.iterdir())
+        if not hidden.is_dir() or hidden.is_symlink():
+            return False
+        packed = (inner for one in hidden.iterdir() for inner in (_inside(one) if one.suffix.lower() == _ZIP else [one]))
+        return any(one.suffix.lower() == ".ipynb" for one in packed)
     except OSError:
         return False
 

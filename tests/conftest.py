@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # A loaded machine must not fail a property; tests never measure time.
 settings.register_profile("course", deadline=None, max_examples=60)
-settings.load_profile("course")
+settings.register_profile(
+    "fuzz", settings.get_profile("course"), max_examples=300, derandomize=False
+)  # for one round of `make fuzz`
+settings.load_profile(os.environ.get("TRAINING_SYSTEMS_EXAMPLES", "course"))
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,8 @@ from pathlib import Path
 from course.schema import Limits
 from graders.kernels import landlock, seccomp
 from graders.kernels.order import LANDLOCK, NAMESPACES, NO_NETWORK, RLIMITS, SCOPES, SECCOMP, STAGE, Order
-from graders.kernels.sandbox import Scratch
+from graders.kernels.sandbox import Scratch, parent
+from graders.owner import me as this_grader
 
 LAUNCHER = Path(__file__).with_name("launch.py")
 HOUSE = Path(__file__).resolve().parents[2]
@@ -119,7 +120,8 @@ def survey(mode: Mode = Mode.AUTO) -> Isolation:
 
 def _trial(layers: tuple[str, ...]) -> str:
     """Why a process cannot confine itself so, or an empty text."""
-    with tempfile.TemporaryDirectory(prefix="trial-") as folder:
+    # Named as a scratch folder, so that a killed grader's is cleaned away like one.
+    with tempfile.TemporaryDirectory(prefix=f"ts-{this_grader()}-", dir=parent()) as folder:
         scratch = Scratch(Path(folder).resolve(), "trial")
         for one in (scratch.work, scratch.runtime, scratch.root / STAGE):
             one.mkdir(parents=True)
