@@ -78,7 +78,10 @@ def test_comments_and_layout_do_not_make_it_touched():
         (HEAD + "def f():\n    # BEGIN SOLUTION: a\n    return 1\n", "never closed"),
         (HEAD + "def f():\n    return 1\n    # END SOLUTION\n", "END SOLUTION without its BEGIN"),
         (HEAD + "def f():\n    # BEGIN SOLUTION\n    return 1\n    # END SOLUTION\n", "says nothing"),
-        (HEAD + "def f():\n    # BEGIN SOLUTION: a\n    # BEGIN SOLUTION: b\n    return 1\n    # END SOLUTION\n", "inside another block"),
+        (
+            HEAD + "def f():\n    # BEGIN SOLUTION: a\n    # BEGIN SOLUTION: b\n    return 1\n    # END SOLUTION\n",
+            "inside another block",
+        ),
         (HEAD + "def f(:\n", "not valid Python"),
         (HEAD + "def f():\n    return 1\n", "no solution is marked"),
         (HEAD + "if True:\n# BEGIN SOLUTION: a\n    x = 1\n# END SOLUTION\n", "its starter: not valid Python"),
