@@ -12,7 +12,7 @@ export SUBMISSIONS UNIT FILE
 
 RUN = $(PYTHON) -m environment
 
-.PHONY: help grade check lab test fuzz lint build build-check bundle reset record verify lock
+.PHONY: help grade check lab test endurance fuzz lint build build-check bundle reset record verify lock
 
 help:
 	@$(RUN) --targets
@@ -46,6 +46,9 @@ bundle: ## write a project as a ZIP without its solution: PROJECT=recovery-audit
 
 test: ## run the tests: ARGS="-k comparison -x"
 	@$(PYTHON) -m environment --dev pytest $(ARGS)
+
+endurance: ## run the tests that repeat a thing a hundred or a thousand times: tens of minutes
+	@$(PYTHON) -m environment --dev pytest -m endurance $(ARGS)
 
 fuzz: ## run the property tests with many more examples, in rounds: SECONDS=600
 	@$(PYTHON) -m environment --dev tests.fuzz $(SECONDS) $(ARGS)

@@ -107,6 +107,8 @@ def open_terms(
 
 def fingerprint(file: Path) -> str:
     """SHA-256 of a submitted file's bytes; empty for what is no ordinary file, is too large, or cannot be read."""
+    # Of a file in a zip that of the archive: it is what was handed in.
+    file = next((one for one in file.parents if one.suffix.lower() == ".zip" and one.is_file()), file)
     try:
         # Looked at first: to open a FIFO would wait for ever.
         about = file.lstat()

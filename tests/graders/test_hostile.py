@@ -117,7 +117,7 @@ def left_behind():
     return {"children": len(me_now.children(recursive=True)), "folders": folders, "shared memory": shared, "sockets": sockets}
 
 
-@pytest.mark.lessons
+@pytest.mark.endurance
 def test_after_a_hundred_in_a_row_nothing_is_left(tiny, cache, tmp_path):
     names = [name for name in CASES if not lacking(CASES[name])]
     rounds = -(-100 // len(names))

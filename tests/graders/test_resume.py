@@ -1,6 +1,6 @@
 """A grader that is killed, interrupted, doubled, cut off or out of room: no verdict is lost, doubled or changed.
 
-The grader runs as people run it: a process of its own, ended by a real signal. `-m lessons` adds the long version.
+The grader runs as people run it: a process of its own, ended by a real signal. `-m endurance` is the long version.
 """
 
 import contextlib
@@ -178,7 +178,7 @@ def tear(grader, out, kills, chance, span):
 
 
 @posix
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.lessons)])
+@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.endurance)])
 def test_killed_at_any_moment_and_started_again_it_says_the_same(grader, tmp_path, kills):
     began = time.monotonic()
     done = grader.run(tmp_path / "undisturbed", "--seed", SEED)

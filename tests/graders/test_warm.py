@@ -420,7 +420,7 @@ async def _forks(cache, times):
     assert psutil.Process(served.server.process.pid).memory_info().rss < memory * 1.2
 
 
-@pytest.mark.parametrize("times", [20, pytest.param(1000, marks=pytest.mark.lessons)])
+@pytest.mark.parametrize("times", [20, pytest.param(1000, marks=pytest.mark.endurance)])
 def test_many_forks_leave_nothing(cache, times):
     warm.close()
     asyncio.run(_forks(cache, times))

@@ -335,7 +335,7 @@ def test_another_right_implementation_passes(results):
     assert {one.verdict for one in results(PROJECT.solution + ANOTHER).values()} == {Verdict.PASS}
 
 
-@pytest.mark.lessons
+@pytest.mark.endurance
 @pytest.mark.parametrize(("stage", "mistake"), MISTAKES, ids=lambda one: getattr(one, "id", one))
 def test_a_named_mistake_passes_what_stands_before_its_stage_and_fails_there(results, stage, mistake):
     upto = STAGES[: STAGES.index(stage) + 1]
@@ -403,7 +403,7 @@ def predict(line, inputs): return Same("y")
 }
 
 
-@pytest.mark.lessons
+@pytest.mark.endurance
 @pytest.mark.parametrize("cheat", CHEATS)
 def test_cheats_fail_every_stage(results, cheat):
     got = results(f"{PROJECT.solution}\n{CHEATS[cheat]}")
@@ -443,7 +443,7 @@ def test_recorded_answers_fail_under_other_parameters(results):
         assert "SEED=" in one.message, one.message
 
 
-@pytest.mark.lessons
+@pytest.mark.endurance
 @pytest.mark.parametrize("name", ["data_digest", "refusals", "evaluate_traced", "load_line"])
 def test_a_function_that_ends_its_process_fails_the_stages_that_need_it(results, name):
     got = results(f"{PROJECT.solution}\n\nimport os\n\n\ndef {name}(*words):\n    os._exit(0)\n")

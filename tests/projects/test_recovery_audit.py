@@ -410,7 +410,7 @@ def tolerance():
     assert {name: (one.verdict, one.message) for name, one in found.items()} == dict.fromkeys(STAGES, (Verdict.PASS, ""))
 
 
-@pytest.mark.lessons
+@pytest.mark.endurance
 @pytest.mark.parametrize(("stage", "mistake"), MISTAKES, ids=lambda one: getattr(one, "id", one))
 def test_a_named_mistake_passes_what_stands_before_its_stage_and_fails_there(results, stage, mistake):
     until = STAGES[: STAGES.index(stage) + 1]
@@ -524,7 +524,7 @@ def update(state, data, config):
     assert found.verdict is Verdict.FAIL and "freshly drawn" in found.message
 
 
-@pytest.mark.lessons
+@pytest.mark.endurance
 @pytest.mark.parametrize("name", PROJECT.starter.stubs)
 def test_a_function_that_ends_its_process_fails_the_stages_that_need_it(results, name):
     stage = next(one for one in PROJECT.meta.exercises if name in one.needs)
