@@ -41,6 +41,19 @@ def test_the_table_names_every_exercise_of_every_submission(root):
     assert {row["lesson"] for row in rows if row["verdict"] == "PASS"} == set(exercises)
 
 
+def test_the_table_of_the_projects_names_every_stage_of_every_module(root):
+    with (root / "examples" / "projects.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    projects = {project.meta.module: project for project in load(root).projects}
+    wanted = {
+        (path.parent.name, projects[path.name].id, stage.id)
+        for path in (root / "examples" / "projects").glob("*/*.py")
+        for stage in projects[path.name].meta.exercises
+    }
+    assert wanted == {(row["learner"], row["lesson"], row["exercise"]) for row in rows} and len(rows) == len(wanted)
+    assert {row["verdict"] for row in rows} == {"PASS", "FAIL", "UNSOLVED"}
+
+
 def test_the_first_lesson_gets_the_verdicts_of_the_table(root, tmp_path):
     done = run(
         root,
