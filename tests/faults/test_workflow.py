@@ -54,7 +54,7 @@ def test_nothing_to_grade_is_no_success(course, tmp_path):
     done = run(course, "grade", empty, "--out", tmp_path / "out")
     assert done.returncode == 2 and "no submissions found" in done.stderr
     done = run(course, "grade", tmp_path, "--lesson", "ragged-10", "--out", tmp_path / "out")
-    assert done.returncode == 2 and "no lesson 'ragged-10'" in done.stderr and "ragged-01" in done.stderr
+    assert done.returncode == 2 and "no lesson or project 'ragged-10'" in done.stderr and "ragged-01" in done.stderr
     done = run(course, "grade", tmp_path / "missing", "--out", tmp_path / "out")
     assert done.returncode == 2
     assert not (tmp_path / "out" / "junit.xml").exists()
