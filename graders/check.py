@@ -39,22 +39,22 @@ class Settings:
         seed: of the draws.
         cache: see :func:`graders.kernels.sandbox.scratch`.
         cell_seconds, total_seconds: instead of the lesson's own limits.
-        only: the stages of a project to look at; all if empty.
-        figures: whether the figures of the base run are drawn.
         more: other limits instead of the lesson's, by their names.
         isolation: what keeps the learner's code apart; what this machine allows if absent.
         how: whether kernels are started anew or forked.
+        only: the stages of a project to look at; all if empty.
+        figures: whether the figures of the base run are drawn.
     """
 
     seed: int
     cache: Path
     cell_seconds: float | None = None
     total_seconds: float | None = None
-    only: tuple[str, ...] = ()
-    figures: bool = False
     more: Mapping[str, int] = field(default_factory=dict)
     isolation: Isolation | None = None
     how: How = How.COLD
+    only: tuple[str, ...] = ()
+    figures: bool = False
 
     def limits(self, unit: Unit) -> Limits:
         """The limits for a submission."""

@@ -713,12 +713,14 @@ def conversation() -> dict[str, Any]:
             heard[what] = (status, said.get("y"))
         # After all that it still answers, and rightly.
         status, after = answered(port, asked_bodies["three values"])
+    statuses = sorted(Counter(str(status) for status, _ in heard.values()).items())
+    answers = [value for what in ("three values", "the largest value") for value in heard[what][1] or ()]
     return {
         "ready": ready,
         "says which model": [one["model_sha256"] == sha256(good) for one in (before, after)],
         "at the end": [status, *after["y"]],
-        "statuses": dict(sorted(Counter(str(status) for status, _ in heard.values()).items())),
-        "answers": np.array([value for what in asked_bodies for value in heard[what][1] or ()], dtype=np.float64),
+        "statuses": dict(statuses),
+        "answers": np.array(answers, dtype=np.float64),
     }
 
 
