@@ -6,7 +6,9 @@ SECONDS ?= 600
 # What a user gives is taken as it stands: not expanded by make (`value`), and handed to the shell as a variable, so that
 # a folder may be called `a'b` or `$(touch x)`. ARGS alone is a piece of a command line, with the shell's quoting.
 override SUBMISSIONS := $(value SUBMISSIONS)
-override UNIT := $(if $(value PROJECT),$(value PROJECT),$(value LESSON))
+override LESSON := $(value LESSON)
+override PROJECT := $(value PROJECT)
+override UNIT := $(or $(PROJECT),$(LESSON))
 override FILE := $(value FILE)
 export SUBMISSIONS UNIT FILE
 
@@ -20,19 +22,19 @@ help:
 grade: ## grade a class, one folder a learner: SUBMISSIONS=examples/class ARGS="--json results.json"
 	@$(RUN) graders grade "$$SUBMISSIONS" $(ARGS)
 
-check: ## check your own work: LESSON=recovery-01 or PROJECT=recovery-audit, FILE=mine.ipynb for a file elsewhere
+check: ## check your own work: LESSON=recovery-01 or PROJECT=recovery-audit; FILE=mine.ipynb for another file
 	@$(RUN) graders check $(if $(UNIT),"$$UNIT") $(if $(FILE),"$$FILE") $(ARGS)
 
 lab: ## open JupyterLab in exercises/; ARGS=--no-browser where there is no browser
 	@$(RUN) jupyterlab --ServerApp.root_dir=. --ServerApp.preferred_dir=exercises --LabApp.news_url=None --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate $(ARGS)
 
-reset: ## bring back the original of an exercise or starter, after a backup of yours: LESSON=recovery-01 or PROJECT=recovery-audit
+reset: ## bring an original back, after a backup of yours: LESSON=recovery-01 or PROJECT=recovery-audit
 	@$(RUN) publish reset $(if $(UNIT),"$$UNIT") $(ARGS)
 
-record: ## run a reference and write its receipt: LESSON=recovery-01, PROJECT=recovery-audit or ARGS=--all
+record: ## run a reference, write its receipt: LESSON=recovery-01, PROJECT=recovery-audit or ARGS=--all
 	@$(RUN) graders record $(if $(UNIT),"$$UNIT") $(ARGS)
 
-verify: ## run lessons and projects again and compare with their receipts: LESSON=recovery-01, or all of them
+verify: ## run references again, compare with their receipts: LESSON=recovery-01, or all of them
 	@$(RUN) graders verify $(if $(UNIT),"$$UNIT") $(ARGS)
 
 build: ## write the generated files: notebooks, exercises, schemas, study guides
@@ -47,7 +49,7 @@ bundle: ## write a project as a ZIP without its solution: PROJECT=recovery-audit
 test: ## run the tests: ARGS="-k comparison -x"
 	@$(PYTHON) -m environment --dev pytest $(ARGS)
 
-endurance: ## run the tests that repeat a thing a hundred or a thousand times: tens of minutes
+endurance: ## the tests that repeat a thing a hundred or a thousand times: tens of minutes
 	@$(PYTHON) -m environment --dev pytest -m endurance $(ARGS)
 
 fuzz: ## run the property tests with many more examples, in rounds: SECONDS=600

@@ -351,6 +351,8 @@ def test_a_grader_that_ignores_ctrl_c_goes_on_ignoring_it(root):
 
 
 @posix
+# JAX, where another test has imported it, warns of every fork; what is forked here runs another program at once.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_limit_on_the_size_of_files_is_one_message_and_the_older_reports_stay(without_kernels, tmp_path):
     import resource  # not on Windows
 
