@@ -346,12 +346,11 @@ def test_a_kernel_that_cannot_be_confined_is_not_run(cache):
 
 
 def test_what_is_missing_is_named(monkeypatch):
-    monkeypatch.setattr(isolation_module, "_trial", lambda layers: "Operation not permitted" if NAMESPACES in layers else "")
-    survey.cache_clear()
-    try:
-        found = survey()
-    finally:
+    with monkeypatch.context() as patched:
+        patched.setattr(isolation_module, "_trial", lambda layers: "Operation not permitted" if NAMESPACES in layers else "")
         survey.cache_clear()
+        found = survey()
+    survey.cache_clear()  # what is remembered must be of this machine again
     if LINUX:
         assert NAMESPACES not in found.layers and NO_NETWORK in found.layers
         assert "namespaces (Operation not permitted)" in found.missing
