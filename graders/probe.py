@@ -41,7 +41,6 @@ class _Budget:
 
 
 _kept = {}
-_copies = {}
 
 
 def keep(names, namespace, frozen=False):
@@ -53,32 +52,12 @@ def keep(names, namespace, frozen=False):
     for name in names:
         if name in namespace:
             _kept[name] = namespace[name]
-            try:
-                _copies[name] = _copy(namespace[name], _Budget())
-            except _Oversize:
-                _copies.pop(name, None)
             if frozen:
-                _kept[name] = _copies.pop(name, namespace[name])
+                try:
+                    _kept[name] = _copy(namespace[name], _Budget())
+                except _Oversize:
+                    continue  # too large to copy, and to look at as well
     return "kept"
-
-
-def restore(names):
-    """Before an exercise's cell: what another exercise has changed in place means in this one's probes what it was.
-
-    What the exercise itself then changes in place is its own doing, and its probes see it.
-    """
-    for name in names:
-        if name in _copies and _text(_kept[name]) != _text(_copies[name]):
-            _kept[name] = _copy(_copies[name], _Budget())
-    return "restored"
-
-
-def _text(value):
-    """Plain data as text, to compare two states of it."""
-    try:
-        return _dumps(_encode(value, 0, _Budget()))
-    except _Oversize:
-        return ""
 
 
 def _copy(value, budget, depth=0):

@@ -320,8 +320,6 @@ class _Session:
             if self.lost:
                 outcomes.append(CellOutcome(index, "not-run"))
                 continue
-            if step.origin == "exercise" and program.given.get(step.id):
-                await self._call(f"restore({program.given[step.id]!r})")
             outcomes.append(await self._cell(index, step.source))
             if outcomes[-1].status == "not-run":
                 continue  # the time is used up: what the cell would have given is not known

@@ -287,10 +287,13 @@ with store_of("release") as client:
     @release.question
     def selected() -> dict[str, Any]:
         nobody = [one for one in histories if one[0] in {"failed", "on other data", "without error", "diverged"}]
+        # Stable: all in their order, but the overfitted one the newest.
+        sound = sorted(histories, key=lambda one: one[0] == "overfitted")
         return {
             "of all": label_of(client, engineering.select_run(client, world(histories), good_data)),
+            "of all, the newest one sound": label_of(client, engineering.select_run(client, world(sound), good_data)),
             "of those on other data": label_of(client, engineering.select_run(client, world(histories), other_data)),
-            "of none that counts": refusal(lambda: engineering.select_run(client, world(nobody), good_data)),
+            "of none that counts": refusal(lambda: label_of(client, engineering.select_run(client, world(nobody), good_data))),
         }
 
     @release.question
