@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +20,6 @@ from course.schema import (
     PhaseFile,
     ProjectFile,
     QuizFile,
-    Stage,
     Task,
     UnitFile,
     read_toml,
@@ -29,7 +29,7 @@ from course.starter import Starter, asked, starter
 
 
 @dataclass(frozen=True)
-class Unit:
+class Unit(ABC):
     """What a lesson and a project have in common: a folder with metadata and a script, read and checked.
 
     Attributes:
@@ -50,24 +50,24 @@ class Unit:
         return self.meta.id
 
     @property
+    @abstractmethod
     def script(self) -> Path:
         """The script whose cells are run."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def words(self) -> Path:
         """What is read."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def file(self) -> str:
         """The TOML file as messages name it."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def make(self) -> str:
         """How a make command names this unit, for instance ``LESSON=recovery-01``."""
-        raise NotImplementedError
 
     @property
     def complete(self) -> bool:
@@ -217,13 +217,6 @@ class Project(Unit):
     def module(self) -> Path:
         """The learner's module: generated once, then theirs."""
         return self.folder / "starter" / self.meta.module
-
-    def stage(self, stage_id: str) -> Stage:
-        """The stage of that id. Raises KeyError."""
-        for stage in self.meta.exercises:
-            if stage.id == stage_id:
-                return stage
-        raise KeyError(stage_id)
 
 
 U = TypeVar("U", bound=Unit)

@@ -25,8 +25,8 @@ from graders.run import Plan, Trace, run, run_all
 
 Say = Callable[[str], None]
 SCRIPT_SECONDS = 300
-# The reference is trusted; its limits only keep a broken one from running for ever.
-_LIMITS = Limits(cell_seconds=300, total_seconds=1800)
+# The reference is trusted; these only keep a broken one from running for ever.
+_PATIENCE = {"cell_seconds": 300.0, "total_seconds": 1800.0}
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def measure(unit: Unit, cache: Path, say: Say) -> Measured:
     short = [Plan(unit.meta.grading, base.probes, name=f"base with {parameters_text(unit.meta.grading)}", recorded={})]
     plans = [first, *variants, *(short if unit.meta.grading else ())]
     program = reference(unit)
-    traces = asyncio.run(run(program, plans, _LIMITS, cache))
+    traces = asyncio.run(run(program, plans, _limits(unit), cache))
     for trace in traces:
         _sound(unit, program, trace)
     if len(traces) != len(plans):
@@ -162,6 +162,11 @@ def measure(unit: Unit, cache: Path, say: Say) -> Measured:
         for exercise, found in traced.items()
     }
     return Measured(script, traces[0], runs, mistakes, traced)
+
+
+def _limits(unit: Unit) -> Limits:
+    """Time enough, and of everything else what a submission has: a reference that needs more could not be handed in."""
+    return unit.meta.limits.model_copy(update=_PATIENCE)
 
 
 def _same_without_drills(unit: Unit, base: Trace, short: Trace) -> None:
@@ -184,7 +189,7 @@ def _run_mistakes(unit: Unit, cache: Path) -> dict[str, dict[str, tuple[Trace, .
             for plan in exercise_plans((exercise,)):
                 names.append((exercise.id, mistake.id))
                 jobs.append((program, plan))
-    traces = asyncio.run(run_all(jobs, _LIMITS, cache)) if jobs else []
+    traces = asyncio.run(run_all(jobs, _limits(unit), cache)) if jobs else []
     if len(traces) != len(jobs):
         exercise_id, name = names[next((number for number, trace in enumerate(traces) if trace.lost), len(traces) - 1)]
         what = f"the kernel was lost in the mistake {name}"

@@ -14,7 +14,7 @@ def test_a_project_is_read_with_its_stages_and_stubs(audit):
     assert audit.starter.stubs == {"scaled": "multiply", "Total.of": 'add up what "scaled" gives'}
     assert set(audit.beside) == {"scale.py", "worker.py"}
     assert audit.parameters == {"FACTOR": 3}
-    assert audit.make == "PROJECT=tiny-audit" and audit.stage("all").needs == ("scaled", "Total")
+    assert audit.make == "PROJECT=tiny-audit" and audit.meta.exercises[1].needs == ("scaled", "Total")
 
 
 @pytest.mark.parametrize(
