@@ -18,9 +18,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-import jupytext
-
 from course.errors import CourseError
+from course.lean import NOTEBOOKS, without
+
+with without(*NOTEBOOKS):
+    import jupytext
 
 Role = Literal["parameters", "build", "figure", "experiment", "exercise", "stage"]
 ROLES = ("parameters", "build", "figure", "experiment", "exercise")

@@ -41,6 +41,7 @@ from graders.collect import Class, search
 from graders.kernels.cold import KernelFailed
 from graders.kernels.isolation import Isolation, Mode
 from graders.kernels.isolation import survey as survey_isolation
+from graders.kernels.processes import processors
 from graders.kernels.warm import How
 from graders.measure import environment
 from graders.orphans import sweep
@@ -244,7 +245,7 @@ def check_command(
     total_seconds: TotalSeconds = None,
     limit: Limit = None,
     isolation: Isolated = Mode.AUTO,
-    kernel: KernelKind = How.COLD,
+    kernel: KernelKind = How.AUTO,
     json_file: Json = None,
     junit_file: Junit = None,
     csv_file: Csv = None,
@@ -265,12 +266,15 @@ def check_command(
                 BAD_ARGUMENTS, f"{evidence_dir} holds something already, and evidence is never overwritten: name a new folder"
             )
         settings = _settings(seed, cache, cell_seconds, total_seconds, limit, isolation)
-        settings = replace(settings, only=_stages(found, only), figures=evidence_dir is not None, how=kernel)
+        settings = replace(
+            settings, only=_stages(found, only), figures=evidence_dir is not None, how=kernel, abreast=min(2, processors())
+        )
         started = _now()
         seen: list[Trace] = []
 
         async def one() -> tuple[dict[str, str], SubmissionResult]:
             desk = Desk(found, settings)
+            desk.prepare()
             try:
                 result = await check(desk, path.stem, path, path.name, lambda _, traces: seen.extend(traces))
                 return {lesson: desk.receipt_digest}, result
@@ -328,7 +332,7 @@ def grade_command(
     total_seconds: TotalSeconds = None,
     limit: Limit = None,
     isolation: Isolated = Mode.AUTO,
-    kernel: KernelKind = How.COLD,
+    kernel: KernelKind = How.AUTO,
     json_file: Json = None,
     junit_file: Junit = None,
     csv_file: Csv = None,

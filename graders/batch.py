@@ -157,9 +157,11 @@ async def grade(
         done(result)
         return result
 
+    # Lesson by lesson: the libraries of a few lessons at a time are held in memory.
+    turns = sorted(found.found, key=lambda entry: found.lessons.index(entry.lesson))
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(entry)) for entry in found.found]
+            tasks = {id(entry): group.create_task(one(entry)) for entry in turns}
     except ExceptionGroup as errors:
         # The first is the cause; what came of ending the others says nothing.
         raise errors.exceptions[0] from errors
@@ -167,7 +169,7 @@ async def grade(
         for desk in desks.values():
             if isinstance(desk, Desk):
                 await desk.close()
-    return [task.result() for task in tasks]
+    return [tasks[id(entry)].result() for entry in found.found]
 
 
 async def _judged(

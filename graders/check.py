@@ -8,9 +8,10 @@ import hashlib
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 
 from course.catalogue import Project, Unit
@@ -21,7 +22,7 @@ from course.schema import Limits, Parameters, ParameterValue, Range, Task
 from course.values import Value
 from graders import excess
 from graders.judge import Judged, differences, judge
-from graders.kernels import imports
+from graders.kernels import imports, warm
 from graders.kernels.isolation import Isolation
 from graders.kernels.warm import How
 from graders.measure import exercise_plans
@@ -29,6 +30,10 @@ from graders.program import Program, of_submission, parameters_text, reference
 from graders.run import Plan, Trace, run
 from graders.submission import Submission, Unreadable, read
 from graders.verdict import ExerciseResult, Reason, SubmissionResult, Verdict, not_judged
+
+LOADED = "loaded"  # the name of a fact
+# for each draw: exercise -> probe -> value
+Expected = list[Mapping[str, Mapping[str, Value]]]
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,7 @@ class Settings:
         how: whether kernels are started anew or forked.
         only: the stages of a project to look at; all if empty.
         figures: whether the figures of the base run are drawn.
+        abreast: in how many kernels the runs of one submission are done at the same time.
     """
 
     seed: int
@@ -52,9 +58,10 @@ class Settings:
     total_seconds: float | None = None
     more: Mapping[str, int] = field(default_factory=dict)
     isolation: Isolation | None = None
-    how: How = How.COLD
+    how: How = How.AUTO
     only: tuple[str, ...] = ()
     figures: bool = False
+    abreast: int = 1
 
     def limits(self, unit: Unit) -> Limits:
         """The limits for a submission."""
@@ -76,32 +83,49 @@ class Desk:
         self.settings = settings
         self.receipt: Receipt = read_receipt(unit)
         self.receipt_digest = hashlib.sha256(unit.receipt.read_bytes()).hexdigest()
-        self._draws: asyncio.Task[list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]] | None = None
+        #: The runs with fresh parameters.
+        self.drawn = tuple(draw_plans(unit, settings.seed, self.exercises)) if unit.complete else ()
+        self._draws: asyncio.Task[Expected] | None = None
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """What the reference imports: a forked kernel has it ready. A submission has no say in it."""
         return imports.needed([step.source for step in reference(self.unit).steps], self.settings.cache)
 
-    def draws(self) -> asyncio.Task[list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]]:
-        """The plans of the draws, each with what the reference gives: started on the first call, shared by all."""
+    def prepare(self) -> None:
+        """Let the libraries be imported from which kernels of this lesson are forked, while other things are done."""
+        if self.settings.how is not How.COLD:
+            warm.prepare(self.modules, self.settings.cache)
+
+    def draws(self) -> asyncio.Task[Expected]:
+        """What the reference gives for each draw: started on the first call, shared by all."""
         if self._draws is None:
             self._draws = asyncio.ensure_future(self._run_draws())
         return self._draws
 
-    async def _run_draws(self) -> list[tuple[Plan, Mapping[str, Mapping[str, Value]]]]:
-        plans = draw_plans(self.unit, self.settings.seed, self.exercises)
-        if not plans or not self.unit.complete:
+    async def _run_draws(self) -> Expected:
+        if not self.drawn:
             return []
         limits = self.settings.limits(self.unit).model_copy(update={"cell_seconds": 300, "total_seconds": 900})
+        program = reference(self.unit)
+        # What is loaded in the end is remembered: the next kernel for this lesson has it ready.
+        plans = [*self.drawn[:-1], replace(self.drawn[-1], facts={program.steps[-1].id: {LOADED: imports.LOADED}})]
         traces = await run(
-            reference(self.unit), plans, limits, self.settings.cache, None, self.settings.isolation, self.settings.how, self.modules
+            program, plans, limits, self.settings.cache, None, self.settings.isolation, self.settings.how, self.modules
         )
         for plan, trace in zip_longest(plans, traces):
             if trace is None or set(trace.observations) != set(plan.probes) or any(cell.status != "ok" for cell in trace.cells):
                 what = f"its reference does not run through with {plan.name}: {parameters_text(plan.parameters)}"
                 raise CourseError.at(self.unit.id, "draw", what, "narrow the ranges or mend the script")
-        return [(plan, trace.observations) for plan, trace in zip(plans, traces, strict=True)]
+        self._remember(traces[-1].facts.get(LOADED))
+        return [trace.observations for trace in traces]
+
+    def _remember(self, loaded: Value | None) -> None:
+        """Keep what the reference had loaded, for the kernels of later runs."""
+        if loaded is not None and isinstance(loaded.data, str):
+            with suppress(OSError):  # without it a kernel imports the rest by itself
+                imports.remember([step.source for step in reference(self.unit).steps], self.settings.cache, loaded.data)
+                self.__dict__.pop("modules", None)  # to be looked up anew
 
     async def close(self) -> None:
         """End a reference run that nobody waits for any more."""
@@ -207,18 +231,18 @@ async def _judge(
             one.model_copy(update={"message": program.left.get(one.exercise, early)})
             for one in not_judged(worth, Verdict.UNSOLVED, Reason.NO_ANSWER, early)
         ), program.notices
-    draws = await desk.draws()
-    secret = {id(plan): seen for plan, seen in draws}
+    drawing = desk.draws()  # beside the learner's own runs
     base, *variants = exercise_plans(exercises, unit.meta.grading)
-    plans = [replace(base, figures=desk.settings.figures), *variants, *(plan for plan, _ in draws)]
+    plans = [replace(base, figures=desk.settings.figures), *variants, *desk.drawn]
+    drawn = {id(plan): number for number, plan in enumerate(desk.drawn)}
 
     def expected(plan: Plan, exercise: str) -> Mapping[str, Value]:
-        return secret[id(plan)][exercise] if id(plan) in secret else receipt.expected(exercise, plan.key)
+        return drawing.result()[drawn[id(plan)]][exercise] if id(plan) in drawn else receipt.expected(exercise, plan.key)
 
     def agrees(trace: Trace, exercise_id: str) -> bool:
         seen = trace.observations.get(exercise_id)
-        if exercise_id not in trace.plan.probes:
-            return True
+        if exercise_id not in trace.plan.probes or (id(trace.plan) in drawn and not drawing.done()):
+            return True  # as far as is known by now
         return seen is not None and not differences(unit.exercise(exercise_id).probes, expected(trace.plan, exercise_id), seen)
 
     def wanted(plan: Plan, traces: list[Trace]) -> bool:
@@ -226,21 +250,33 @@ async def _judge(
         return any(all(agrees(trace, exercise) for trace in traces) for exercise in plan.probes)
 
     settings = desk.settings
-    traces = await run(
-        program, plans, settings.limits(unit), settings.cache, wanted, settings.isolation, settings.how, desk.modules
-    )  # fmt: skip
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(
+                    run(
+                        program, some, settings.limits(unit), settings.cache, wanted, settings.isolation, settings.how, desk.modules
+                    )
+                )
+                for some in shares(plans, settings.abreast)
+            ]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+    order = {id(plan): number for number, plan in enumerate(plans)}
+    traces = sorted(chain.from_iterable(task.result() for task in tasks), key=lambda trace: order[id(trace.plan)])
+    await drawing
     if keep:
         keep(program, traces)
     results = []
     for exercise in exercises:
-        runs = [
-            Judged(trace, expected(trace.plan, exercise.id), id(trace.plan) in secret)
+        judged = [
+            Judged(trace, expected(trace.plan, exercise.id), id(trace.plan) in drawn)
             for trace in traces
             if exercise.id in trace.plan.probes and trace.reached(program, exercise.id)
         ]
-        result = judge(exercise, program, runs, receipt.mistakes.get(exercise.id, {}))
+        result = judge(exercise, program, judged, receipt.mistakes.get(exercise.id, {}))
         asked = [plan for plan in plans if exercise.id in plan.probes]
-        if result.verdict is Verdict.PASS and len(runs) < len(asked):
+        if result.verdict is Verdict.PASS and len(judged) < len(asked):
             # The kernel was lost between two runs: what was not looked at is not a PASS.
             lost = "the run under other parameters could not be finished: the kernel ended or ran out of time"
             result = result.model_copy(update={"verdict": Verdict.FAIL, "reason": Reason.NOT_RUN, "message": lost, "points": 0.0})
@@ -249,6 +285,15 @@ async def _judge(
     if not unit.complete:
         notices = (*notices, "there is no solution here to draw fresh parameters against; the course's own check does that too")
     return tuple(results), notices
+
+
+def shares(plans: list[Plan], number: int) -> list[list[Plan]]:
+    """Deal plans to a number of kernels. The first kernel has the base run, which takes longest, and is dealt to last."""
+    number = min(number, len(plans))
+    dealt = [plans[:1], *([] for _ in range(number - 1))]
+    for place, plan in enumerate(plans[1:]):
+        dealt[(place + 1) % number].append(plan)
+    return dealt
 
 
 def _no_module(project: Project, submission: Submission) -> str:

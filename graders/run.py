@@ -169,7 +169,7 @@ async def run(
     cache: Path,
     wanted: Wanted | None = None,
     isolation: Isolation | None = None,
-    how: How = How.COLD,
+    how: How = How.AUTO,
     modules: tuple[str, ...] = (),
 ) -> list[Trace]:
     """Run one program in a fresh kernel, once for each plan. See :func:`run_all`."""
@@ -182,7 +182,7 @@ async def run_all(
     cache: Path,
     wanted: Wanted | None = None,
     isolation: Isolation | None = None,
-    how: How = How.COLD,
+    how: How = How.AUTO,
     modules: tuple[str, ...] = (),
 ) -> list[Trace]:
     """Run programs one after the other in a fresh kernel, each in a fresh namespace and an empty working directory.

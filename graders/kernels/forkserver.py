@@ -156,7 +156,7 @@ class Server:
         if asked["root"]:
             self.root = asked["root"]
             self.places = find(self.root)
-        gc.collect()
+        # Without a collection before: it takes long, and the holes that it leaves are what a forked process fills, page by page.
         gc.freeze()
         _send(self.control, ready=os.getpid(), left_out=left_out)
         return True

@@ -11,10 +11,16 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
-from types import ModuleType
+from types import BuiltinFunctionType, FunctionType, MemberDescriptorType, ModuleType, WrapperDescriptorType
 from typing import Any
 
 _DEPTH = 5
+_PLAIN = frozenset(
+    {
+        bool, bytes, classmethod, complex, float, int, property, staticmethod, type(None), BuiltinFunctionType, MemberDescriptorType,
+        WrapperDescriptorType,
+    }
+)  # fmt: skip
 _LARGE = 3_000  # entries; what has more is a table of something else
 
 
@@ -64,21 +70,30 @@ def _look(owner: Any, text: str, depth: int, seen: dict[int, object]) -> Iterato
 
 
 def _within(value: Any) -> Any:
-    """In what a value keeps other values."""
-    if type(value) in {dict, list} or isinstance(value, type):
-        return value
-    if isinstance(value, ModuleType) or not hasattr(type(value), "__dict__"):
+    """In what a value keeps other values. Asked half a million times, so what is met most stands first."""
+    kind = type(value)
+    if kind is FunctionType:
+        return value.__dict__ or None
+    if kind in _PLAIN:
         return None
-    with suppress(AttributeError, TypeError):
+    if kind is dict or kind is list or isinstance(value, type):
+        return value
+    if isinstance(value, ModuleType) or not hasattr(kind, "__dict__"):
+        return None
+    try:
         attributes = object.__getattribute__(value, "__dict__")
-        return attributes if type(attributes) is dict else None
-    return None
+    except (AttributeError, TypeError):
+        return None
+    return attributes if type(attributes) is dict else None
 
 
 def _holds(value: Any, text: str) -> bool:
-    if isinstance(value, str | PurePath):
-        return text in str(value)
-    return type(value) is tuple and len(value) <= _LARGE and any(_holds(one, text) for one in value)
+    kind = type(value)
+    if kind is FunctionType or kind in _PLAIN:
+        return False
+    if kind is tuple:
+        return len(value) <= _LARGE and any(_holds(one, text) for one in value)
+    return isinstance(value, str | PurePath) and text in str(value)
 
 
 def _moved(value: Any, old: str, new: str) -> Any:
