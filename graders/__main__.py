@@ -327,7 +327,12 @@ def grade_command(
     jobs: Annotated[int, typer.Option(min=1, max=64, help="How many submissions run at the same time.")] = 2,
     expect: Annotated[Path | None, typer.Option(help="A CSV table of verdicts to compare with: exit 1 where one differs.")] = None,
     seed: Seed = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, also where a run was interrupted.")] = False,
+    fresh: Annotated[
+        bool,
+        typer.Option(
+            "--fresh", help="Judge everything anew: neither go on with an interrupted run nor take over results of earlier ones."
+        ),
+    ] = False,
     cell_seconds: CellSeconds = None,
     total_seconds: TotalSeconds = None,
     limit: Limit = None,
@@ -340,7 +345,8 @@ def grade_command(
 ) -> None:
     """Grade a class: a line a verdict, a summary table, and the reports results.json, results.csv, junit.xml and report.html.
 
-    Each result is kept as it comes. A run that was interrupted or killed goes on where it was when it is started again.
+    Each result is kept as it comes. A run that was interrupted or killed goes on where it was when it is started again, and a
+    class graded again is judged only where a submission, a lesson, its receipt, the limits or the grader have changed.
 
     Exit code: 0 every submission got a verdict, 2 wrong arguments or nothing to grade, 3 at least one ERROR (the
     grader's own fault, which costs no learner anything), 130 interrupted (what was graded until then is reported).
@@ -450,12 +456,16 @@ def _say_how(console: Console, found: Class, ledger: batch.Ledger) -> None:
         _print(console, None, f"another grader (process {numbers}) is at work on this class; this is a run of its own. The reports are those of the run that ends last")  # fmt: skip
     if ledger.run.goes_on:
         total = sum(bool(one.files) for one in found.found)
-        text = f"going on: {len(ledger.known)} of {total} submissions were graded before"
+        text = f"going on: {len(ledger.known) - ledger.taken} of {total} submissions were graded before"
         if ledger.changed:
             text += (
                 f"; {ledger.changed} more were, but their files, the lesson, the limits or the grader have changed: graded again"
             )
         _print(console, None, text)
+    if ledger.taken:
+        total = sum(bool(one.files) for one in found.found)
+        what = f"unchanged: {ledger.taken} of {total} submissions were graded in an earlier run, with all that their verdicts depend on as it is now; these stand. --fresh judges everything anew"
+        _print(console, None, what)
 
 
 def _class(folder: Path, catalogue: Catalogue, wanted: tuple[str, ...]) -> Class:

@@ -14,7 +14,7 @@ from course.catalogue import Catalogue
 from course.errors import CourseError
 from graders.check import Desk, Settings, check
 from graders.collect import Class, Found
-from graders.store import Kept, Run, Store, Terms, terms_text
+from graders.store import Asked, Run, Store, Terms, terms_text
 from graders.verdict import Reason, SubmissionResult, Verdict, not_judged
 
 Done = Callable[[SubmissionResult], None]
@@ -41,7 +41,8 @@ class Ledger:
         store: the store.
         run: the run.
         terms: lesson to the terms of this run.
-        known: (learner, lesson) to a result of this run that is not judged again.
+        known: (learner, lesson) to a result that is not judged again.
+        taken: how many of these are of earlier runs.
         changed: how many results of this run were judged under other terms, or of other bytes, and are judged again.
     """
 
@@ -49,6 +50,7 @@ class Ledger:
     run: Run
     terms: Mapping[str, Terms]
     known: Mapping[tuple[str, str], SubmissionResult] = field(default_factory=dict)
+    taken: int = 0
     changed: int = 0
 
 
@@ -66,20 +68,23 @@ def open_ledger(store: Store, run: Run, found: Class, terms: Mapping[str, Terms]
     """
     before = store.results(run) if run.goes_on else {}
     known: dict[tuple[str, str], SubmissionResult] = {}
+    asked: list[Asked] = []
     changed = 0
     for entry in found.found:
-        kept = before.get((entry.learner, entry.lesson))
-        if kept is None or len(entry.files) != 1:
+        if len(entry.files) != 1:
             continue
-        if _still(kept, entry.files[0], _shown(entry.files[0], found.folder), terms[entry.lesson]):
+        file, shown = entry.files[0], _shown(entry.files[0], found.folder)
+        sha256 = fingerprint(file)
+        now = Asked(entry.learner, entry.lesson, shown, sha256, terms[entry.lesson])
+        kept = before.get((entry.learner, entry.lesson))
+        if kept is not None and (kept.sha256, kept.result.file, kept.terms) == (sha256, shown, now.terms) and sha256:
             known[entry.learner, entry.lesson] = kept.result
-        else:
-            changed += 1
-    return Ledger(store, run, terms, known, changed)
-
-
-def _still(kept: Kept, file: Path, shown: str, terms: Terms) -> bool:
-    return bool(kept.sha256) and kept.terms == terms and kept.result.file == shown and kept.sha256 == fingerprint(file)
+            continue
+        changed += kept is not None
+        if sha256:
+            asked.append(now)
+    taken = store.take_over(run, asked)
+    return Ledger(store, run, terms, known | taken, len(taken), changed)
 
 
 def open_terms(

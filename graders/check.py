@@ -193,7 +193,8 @@ async def check(
     def finish(exercises: tuple[ExerciseResult, ...], sha256: str = "", notices: tuple[str, ...] = ()) -> SubmissionResult:
         seconds = round(time.monotonic() - began, 2)
         return SubmissionResult(
-            learner=learner, lesson=desk.unit.id, file=shown, sha256=sha256, exercises=exercises, notices=notices, seconds=seconds
+            learner=learner, lesson=desk.unit.id, file=shown, sha256=sha256, exercises=exercises, notices=notices, seconds=seconds,
+            seed=desk.settings.seed if sha256 else None,
         )  # fmt: skip
 
     if file is None:

@@ -16,7 +16,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ import psutil
 from graders import owner
 from graders.verdict import SubmissionResult, Verdict
 
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 60.0
 # Nothing is known of a grader on another machine but when it last kept a result; no submission runs as long as this.
 UNSEEN_FOR = timedelta(hours=1)
@@ -43,7 +43,8 @@ CREATE TABLE IF NOT EXISTS run (
   started TEXT NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('open', 'finished', 'given up')),
   owner TEXT NOT NULL,
-  seen TEXT NOT NULL
+  seen TEXT NOT NULL,
+  takes TEXT NOT NULL CHECK (takes IN ('any seed', 'own seed', 'nothing'))
 );
 CREATE TABLE IF NOT EXISTS result (
   run INTEGER NOT NULL REFERENCES run (id),
@@ -59,10 +60,19 @@ CREATE TABLE IF NOT EXISTS result (
   kept TEXT NOT NULL,
   verdict TEXT NOT NULL,
   result TEXT NOT NULL,
+  seed INTEGER NOT NULL,
   PRIMARY KEY (run, learner, lesson)
 );
 CREATE INDEX IF NOT EXISTS result_by_content ON result (lesson, sha256);
 """
+
+# What version 1 did not have. A run of then is gone on with as it was begun, and takes nothing over.
+_FROM_1 = (
+    "ALTER TABLE run ADD COLUMN takes TEXT NOT NULL DEFAULT 'nothing' CHECK (takes IN ('any seed', 'own seed', 'nothing'))",
+    "ALTER TABLE result ADD COLUMN seed INTEGER NOT NULL DEFAULT 0",
+    "UPDATE result SET seed = (SELECT seed FROM run WHERE run.id = result.run)",
+    "UPDATE result SET result = json_set(result, '$.seed', seed)",
+)
 
 
 class StoreFailed(Exception):
@@ -114,8 +124,14 @@ _STANDING = (
   WHERE lesson = ? AND sha256 = ? AND class = ? AND learner = ? ORDER BY kept DESC LIMIT 1"""
 )
 _KEEP = """INSERT OR REPLACE INTO result
-  (run, learner, lesson, sha256, lesson_digest, receipt_digest, grader, environment, limits, isolation, kept, verdict, result)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+  (run, learner, lesson, sha256, lesson_digest, receipt_digest, grader, environment, limits, isolation, kept, verdict, result, seed)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+_LIKE = (
+    _SELECT
+    + """ FROM result WHERE lesson = ? AND sha256 = ?
+  AND lesson_digest = ? AND receipt_digest = ? AND grader = ? AND environment = ? AND limits = ? AND isolation = ?
+  AND (seed = ? OR ?) ORDER BY learner = ? DESC, kept DESC"""
+)
 
 
 @dataclass(frozen=True)
@@ -129,6 +145,8 @@ class Run:
         started: when it was first started.
         goes_on: whether it is an unfinished run of before.
         others: processes of graders that are at work on the same class at this moment.
+        takes: which results of other runs it takes over, where they are of the same bytes and terms: ``any seed``; ``own seed``,
+            where one was asked for; or ``nothing``.
     """
 
     id: int
@@ -137,6 +155,26 @@ class Run:
     started: datetime
     goes_on: bool
     others: tuple[int, ...]
+    takes: str = "any seed"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A submission for which a result is looked for.
+
+    Attributes:
+        learner: the name.
+        lesson: the lesson's id.
+        file: as reports name it.
+        sha256: of its bytes.
+        terms: under which it would be judged now.
+    """
+
+    learner: str
+    lesson: str
+    file: str
+    sha256: str
+    terms: Terms
 
 
 @dataclass(frozen=True)
@@ -179,7 +217,7 @@ class Store:
 
     def _prepare(self) -> None:
         version = self._base.execute("PRAGMA user_version").fetchone()[0]
-        if version not in {0, VERSION}:
+        if version not in {0, 1, VERSION}:
             raise StoreFailed(
                 f"{self.path} was made by another version of the grader: move it away, or give another folder with --out"
             )
@@ -188,7 +226,9 @@ class Store:
         self._base.execute("PRAGMA synchronous = FULL")
         if version != VERSION:
             with self._writing():
-                for statement in filter(str.strip, _TABLES.split(";")):
+                # Looked at once more, now that nobody else can change it.
+                before = self._base.execute("PRAGMA user_version").fetchone()[0]
+                for statement in _FROM_1 if before == 1 else () if before else filter(str.strip, _TABLES.split(";")):
                     self._base.execute(statement)
                 self._base.execute(f"PRAGMA user_version = {VERSION}")
 
@@ -227,7 +267,7 @@ class Store:
             lessons: the lessons that were asked for; empty for all. A run for one lesson is another run.
             seed: the seed that was asked for, if any.
             new_seed: of a new run, if none was asked for.
-            fresh: give unfinished runs up and begin anew.
+            fresh: give unfinished runs up and begin anew, with nothing of any run before.
 
         Raises:
             OtherSeed: if there is an unfinished run, and another seed is asked for.
@@ -237,26 +277,27 @@ class Store:
         now = datetime.now(UTC)
         with self._told(), self._writing():
             rows = self._base.execute(
-                "SELECT id, seed, started, owner, seen FROM run WHERE class = ? AND lessons = ? AND state = 'open' ORDER BY id DESC",
+                "SELECT id, seed, started, owner, seen, takes FROM run WHERE class = ? AND lessons = ? AND state = 'open' ORDER BY id DESC",
                 of_class,
             ).fetchall()
             working = [row for row in rows if _at_work(row[3], row[4], now)]
             left = [row for row in rows if row not in working]
             others = tuple(found.pid for row in working if (found := owner.parse(row[3])) is not None)
             if left and not fresh:
-                number, old_seed, started, _, _ = left[0]
+                number, old_seed, started, _, _, takes = left[0]
                 if seed not in {None, old_seed}:
                     raise OtherSeed(old_seed)
                 self._base.execute("UPDATE run SET owner = ?, seen = ? WHERE id = ?", (str(owner.me()), now.isoformat(), number))
-                return Run(number, folder, old_seed, datetime.fromisoformat(started), True, others)
+                return Run(number, folder, old_seed, datetime.fromisoformat(started), True, others, takes)
             self._give_up([row[0] for row in left])
             chosen = new_seed if seed is None else seed
+            takes = "nothing" if fresh else "any seed" if seed is None else "own seed"
             started = now.replace(microsecond=0)
             added = self._base.execute(
-                "INSERT INTO run (class, lessons, seed, started, state, owner, seen) VALUES (?, ?, ?, ?, 'open', ?, ?)",
-                (*of_class, chosen, started.isoformat(), str(owner.me()), now.isoformat()),
+                "INSERT INTO run (class, lessons, seed, started, state, owner, seen, takes) VALUES (?, ?, ?, ?, 'open', ?, ?, ?)",
+                (*of_class, chosen, started.isoformat(), str(owner.me()), now.isoformat(), takes),
             )
-            return Run(int(added.lastrowid or 0), folder, chosen, started, False, others)
+            return Run(int(added.lastrowid or 0), folder, chosen, started, False, others, takes)
 
     def results(self, run: Run) -> dict[tuple[str, str], Kept]:
         """What a run has so far: (learner, lesson) to the result."""
@@ -280,9 +321,32 @@ class Store:
         with self._told(), self._writing():
             same = self._base.execute(_SAME, key).fetchone()
             if same is None:
-                self._base.execute(_KEEP, (*key, now, result.verdict.value, _ascii(result.model_dump(mode="json"))))
+                self._base.execute(_KEEP, (*key, now, *_written(run, result)))
             self._base.execute("UPDATE run SET seen = ? WHERE id = ?", (now, run.id))
         return result if same is None else self._kept(same).result
+
+    def take_over(self, run: Run, asked: Iterable[Asked]) -> dict[tuple[str, str], SubmissionResult]:
+        """Give a run the results that any run has for the same bytes and terms, whoever handed them in.
+
+        Returns:
+            (learner, lesson) to the result, with the seed of the draws by which it was judged. All are on the disk.
+        """
+        found: dict[tuple[str, str], SubmissionResult] = {}
+        if run.takes == "nothing":
+            return found
+        with self._told(), self._writing():
+            for one in asked:
+                key = (one.lesson, one.sha256, *astuple(one.terms), run.seed, run.takes == "any seed", _ascii(one.learner))
+                rows = map(self._kept, self._base.execute(_LIKE, key))
+                # By its name a file is a notebook or a script, and in an archive one of several.
+                like = next((kept for kept in rows if _own(kept.result.file) == _own(one.file)), None)
+                if like is None:
+                    continue
+                result = like.result.model_copy(update={"learner": one.learner, "file": one.file})
+                place = (run.id, _ascii(one.learner), one.lesson, one.sha256, *astuple(one.terms))
+                self._base.execute(_KEEP, (*place, like.kept.isoformat(), *_written(run, result)))
+                found[one.learner, one.lesson] = result
+        return found
 
     def standing(self, run: Run, learner: str, lesson: str, sha256: str) -> Kept | None:
         """The latest result for the same bytes in any run of the same class, under whatever terms: it stands while no other is known."""
@@ -333,14 +397,24 @@ class Store:
             raise StoreFailed(f"the results cannot be kept in {self.path}: {_why(error)}") from error
 
     def _kept(self, row: tuple[Any, ...]) -> Kept:
-        sha256, *terms, result, kept = row
+        sha256, *terms, text, kept = row
         try:
-            return Kept(sha256, Terms(*terms), SubmissionResult.model_validate(json.loads(result)), datetime.fromisoformat(kept))
+            return Kept(sha256, Terms(*terms), SubmissionResult.model_validate(json.loads(text)), datetime.fromisoformat(kept))
         except (ValueError, TypeError) as error:
             raise StoreFailed(f"{self.path} holds something that is not a result ({type(error).__name__}): {_AWAY}") from error
 
 
 _AWAY = "move it away and start again"
+
+
+def _written(run: Run, result: SubmissionResult) -> tuple[str, str, int]:
+    """The columns of a result that come from itself."""
+    return result.verdict.value, _ascii(result.model_dump(mode="json")), run.seed if result.seed is None else result.seed
+
+
+def _own(file: str) -> str:
+    """The name of a file without the folder of its learner."""
+    return file.partition("/")[2] or file
 
 
 def networked(folder: Path) -> bool:

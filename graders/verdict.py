@@ -80,6 +80,7 @@ class SubmissionResult(_Result):
         exercises: one result an exercise of the lesson, in its order, always all of them.
         notices: what was noticed and costs nothing: restored cells, repaired files, errors after the last exercise.
         seconds: wall time, a local observation.
+        seed: of the draws by which it was judged, absent where nothing was run.
     """
 
     learner: str
@@ -89,6 +90,7 @@ class SubmissionResult(_Result):
     exercises: tuple[ExerciseResult, ...]
     notices: tuple[str, ...] = ()
     seconds: float = 0.0
+    seed: int | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -117,7 +119,8 @@ class Results(_Result):
     Attributes:
         started, finished: in UTC.
         complete: False if the run was interrupted; what was graded until then is in it.
-        seed: the seed of the draws. The same seed draws the same parameters again.
+        seed: the seed of the draws of this run. The same seed draws the same parameters again. A result that was taken over
+            from an earlier run has that one's.
         receipts: lesson id to the SHA-256 of the receipt file that was judged by.
         environment: where it ran.
         isolation: what kept the learner's code apart, layer by layer.

@@ -227,10 +227,16 @@ def test_what_is_stored_is_not_run_again_and_the_start_says_so(grader, tiny, tmp
     kept = {json.loads(row[1])["learner"]: json.loads(row[1])["seconds"] for row in before.values()}
     assert kept.items() <= seconds.items(), "the results are those of before, to the times"
     assert grader.left() == []
-    # Finished: the next one draws afresh.
+    # Finished: the next one is another, in which what was judged stands, and draws afresh for what is new.
+    shutil.copytree(grader.folder / "Ana", grader.folder / "New")
+    new = grader.folder / "New" / "tiny-01.ipynb"
+    new.write_bytes(new.read_bytes() + b"\n")
     again = grader.run(tmp_path / "out", *limits)
-    assert "going on" not in again.stdout
-    assert json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))["seed"] != results["seed"]
+    assert "going on" not in again.stdout and "unchanged: 5 of 6 submissions" in again.stdout
+    later = json.loads((tmp_path / "out" / "results.json").read_text(encoding="utf-8"))
+    assert later["seed"] != results["seed"]
+    assert [one for one in later["submissions"] if one["learner"] != "New"] == results["submissions"]
+    assert {one["seed"] for one in later["submissions"] if one["file"]} == {results["seed"], later["seed"]}
 
 
 def test_an_unfinished_run_and_another_seed(without_kernels, tmp_path):

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -177,7 +178,9 @@ def test_when_a_run_is_finished_older_ones_of_dead_graders_are_given_up(path):
         first = begin(opened)
         disown(path, dead())
         with sqlite3.connect(path) as base:  # as if it had been alive when the second began
-            base.execute("INSERT INTO run SELECT id + 1, class, lessons, 77, started, state, ?, seen FROM run", (str(owner.me()),))
+            base.execute(
+                "INSERT INTO run SELECT id + 1, class, lessons, 77, started, state, ?, seen, takes FROM run", (str(owner.me()),)
+            )
         base.close()
         second = store.Run(first.id + 1, "/class", 77, first.started, False, ())
         opened.finish(second)
@@ -278,8 +281,10 @@ def test_network_drives_are_told_by_their_kind(tmp_path, monkeypatch):
 
 @pytest.fixture
 def handed_in(tiny, hand_in):
-    for name in ("Ana", "Bo", "Cy"):
+    for number, name in enumerate(("Ana", "Bo", "Cy")):
         file = hand_in(tiny, reference_answers(tiny), name)
+        # One and the same file would be known by any of the names.
+        file.write_bytes(file.read_bytes() + b" " * number)
     return file.parents[1]
 
 
@@ -293,7 +298,7 @@ class Fake:
         if file is not None:
             self.asked.append(learner)
         one = result(learner, self.verdicts.get(learner, Verdict.PASS))
-        return one.model_copy(update={"file": shown, "sha256": batch.fingerprint(file) if file else ""})
+        return one.model_copy(update={"file": shown, "sha256": batch.fingerprint(file) if file else "", "seed": desk.settings.seed})
 
 
 def graded(opened, run, catalogue, folder, cache, monkeypatch, fake, grader="g", cell_seconds=None, done=lambda result: None):
@@ -340,9 +345,115 @@ def test_an_error_names_the_older_result_that_stands(path, tiny_course, handed_i
         graded(opened, run, tiny_course, handed_in, cache, monkeypatch, Fake())
         opened.finish(run)
         fake = Fake({"Ana": Verdict.ERROR})
-        _, results = graded(opened, begin(opened), tiny_course, handed_in, cache, monkeypatch, fake)
+        _, results = graded(opened, begin(opened), tiny_course, handed_in, cache, monkeypatch, fake, "another")
         assert results[0].verdict is Verdict.ERROR and "an older result for the same file stands: PASS" in results[0].notices[0]
         assert not results[1].notices
+
+
+def renamed(folder):
+    (folder / "Ana").rename(folder / "Anna")
+
+
+def changed(folder):
+    file = folder / "Ana" / "tiny-01.ipynb"
+    file.write_bytes(file.read_bytes() + b"\n")
+
+
+def as_script(folder):
+    file = folder / "Ana" / "tiny-01.ipynb"
+    file.rename(file.with_suffix(".py"))
+
+
+# What a result depends on, one by one: a change, and who is judged again for it.
+PARTS = {
+    "nothing": ({}, None, []),
+    "the name of a learner": ({}, renamed, []),
+    "the submission": ({}, changed, ["Ana"]),
+    "the kind of file": ({}, as_script, ["Ana"]),
+    "the lesson": ({"lesson_digest": "another"}, None, ["Ana", "Bo", "Cy"]),
+    "the receipt": ({"receipt_digest": "another"}, None, ["Ana", "Bo", "Cy"]),
+    "the grader": ({"grader": "another"}, None, ["Ana", "Bo", "Cy"]),
+    "the environment": ({"environment": "another"}, None, ["Ana", "Bo", "Cy"]),
+    "the limits": ({"limits": "another"}, None, ["Ana", "Bo", "Cy"]),
+    "the isolation": ({"isolation": "another"}, None, ["Ana", "Bo", "Cy"]),
+    "another seed": ({"seed": 5}, None, ["Ana", "Bo", "Cy"]),
+    "the same seed": ({"seed": 1}, None, []),
+    "--fresh": ({"fresh": True}, None, ["Ana", "Bo", "Cy"]),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_class_graded_again_is_judged_anew_where_something_has_changed(path, tiny_course, handed_in, cache, monkeypatch, part):
+    new, change, again = PARTS[part]
+    terms = {key: value for key, value in new.items() if key not in {"seed", "fresh"}}
+    fake = Fake({"Bo": Verdict.FAIL})
+    with Store(path) as opened:
+        run = begin(opened)
+        _, first = graded(opened, run, tiny_course, handed_in, cache, monkeypatch, fake)
+        opened.finish(run)
+        if change:
+            change(handed_in)
+        changing = batch.open_terms
+
+        def other(*words, **more):
+            return {name: replace(one, **terms) for name, one in changing(*words, **more).items()}
+
+        monkeypatch.setattr(batch, "open_terms", other)
+        second = begin(opened, new.get("seed"), new_seed=2, fresh=new.get("fresh", False))
+        ledger, results = graded(opened, second, tiny_course, handed_in, cache, monkeypatch, fake)
+        assert sorted(fake.asked) == again and ledger.taken == 3 - len(again) and not ledger.changed
+        stands = [one for one in first if one.learner not in again]
+        assert [one.exercises for one in results if one.learner not in again] == [one.exercises for one in stands]
+        # What was taken over is of this run now, with the seed by which it was judged.
+        kept = {one.result.learner: one.result.seed for one in opened.results(second).values()}
+        assert kept == {one.learner: second.seed if one.learner in again else 1 for one in results}
+        opened.finish(second)
+        third = begin(opened, new.get("seed"), new_seed=3)
+        ledger, _ = graded(opened, third, tiny_course, handed_in, cache, monkeypatch, fake)
+        assert ledger.taken == 3 and not fake.asked
+
+
+def test_a_fresh_run_that_was_killed_stays_fresh(path, tiny_course, handed_in, cache, monkeypatch):
+    fake = Fake()
+    with Store(path) as opened:
+        run = begin(opened)
+        graded(opened, run, tiny_course, handed_in, cache, monkeypatch, fake)
+        opened.finish(run)
+        begin(opened, fresh=True)
+        gone_on = begin(opened)
+        assert gone_on.goes_on
+        graded(opened, gone_on, tiny_course, handed_in, cache, monkeypatch, fake)
+        assert sorted(fake.asked) == ["Ana", "Bo", "Cy"]
+
+
+def test_of_two_files_in_one_archive_each_has_its_own_result(path):
+    with Store(path) as opened:
+        run = begin(opened)
+        opened.keep(run, "s", TERMS, result("Ana").model_copy(update={"file": "Ana/hw.zip/tiny-01.ipynb"}))
+        again = begin(opened, fresh=False)
+        asked = [store.Asked("Bo", "tiny-01", f"Bo/hw.zip/{name}", "s", TERMS) for name in ("tiny-01.py", "tiny-01.ipynb")]
+        assert opened.take_over(again, asked[:1]) == {}
+        assert [one.file for one in opened.take_over(again, asked).values()] == ["Bo/hw.zip/tiny-01.ipynb"]
+
+
+def test_a_store_of_version_1_is_brought_up_to_date(path):
+    with Store(path) as opened:
+        run = begin(opened, 7)
+        opened.keep(run, "s", TERMS, result("Ana"))
+        opened.finish(run)
+    with sqlite3.connect(path) as base:  # back to what version 1 had
+        base.execute("UPDATE result SET result = json_remove(result, '$.seed')")
+        base.execute("ALTER TABLE result DROP COLUMN seed")
+        base.execute("ALTER TABLE run DROP COLUMN takes")
+        base.execute("PRAGMA user_version = 1")
+    base.close()
+    with Store(path) as opened:
+        again = begin(opened, 7)
+        (taken,) = opened.take_over(again, [store.Asked("Ana", "tiny-01", "Ana/tiny-01.ipynb", "s", TERMS)]).values()
+        assert taken == result("Ana").model_copy(update={"seed": 7})
+        assert (
+            opened.take_over(begin(opened, 8, fresh=True), [store.Asked("Ana", "tiny-01", "Ana/tiny-01.ipynb", "s", TERMS)]) == {}
+        )
 
 
 def test_a_store_that_fails_ends_the_run_with_its_own_message(path, tiny_course, handed_in, cache, monkeypatch):
