@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from graders.verdict import Reason, SubmissionResult, Verdict, not_judged
 
 Done = Callable[[SubmissionResult], None]
 Desks = dict[str, Desk | CourseError]
+PATIENCE = 10.0  # seconds; most submissions take less
 _LARGEST = 64_000_000  # bytes; a larger file is not run, so that there is nothing to remember of it
 
 
@@ -126,6 +128,38 @@ def fingerprint(file: Path) -> str:
         return ""
 
 
+class Places:
+    """Places for submissions that are run at the same time.
+
+    What takes long moves aside after a while and gives its place to the next one, so that a few endless loops do not hold up a
+    class. It goes on beside; as many may be aside as there are places.
+    """
+
+    def __init__(self, number: int, patience: float = PATIENCE) -> None:
+        """Args: number: of places. patience: seconds after which one moves aside."""
+        self._free, self._aside, self._patience = asyncio.Semaphore(number), asyncio.Semaphore(number), patience
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """A place, waited for in the order of asking."""
+        await self._free.acquire()
+        held = self._free
+
+        async def move() -> None:
+            nonlocal held
+            await asyncio.sleep(self._patience)
+            await self._aside.acquire()
+            held = self._aside
+            self._free.release()
+
+        moving = asyncio.ensure_future(move())
+        try:
+            yield
+        finally:
+            moving.cancel()
+            held.release()
+
+
 async def grade(
     catalogue: Catalogue, found: Class, desks: Desks, jobs: int, done: Done, ledger: Ledger | None = None
 ) -> list[SubmissionResult]:
@@ -147,23 +181,30 @@ async def grade(
         StoreFailed: if a result cannot be kept. What was kept until then stays.
         Exception: what ``done`` raises.
     """
-    places = asyncio.Semaphore(jobs)
+    places = Places(jobs)
+    known = ledger.known if ledger is not None else {}
+    # Lesson by lesson: the libraries of a few lessons at a time are held in memory.
+    turns = sorted(found.found, key=lambda entry: found.lessons.index(entry.lesson))
+    waiting = [entry.lesson for entry in turns if entry.files and (entry.learner, entry.lesson) not in known]
 
     async def one(entry: Found) -> SubmissionResult:
         desk = desks[entry.lesson]
-        if ledger is not None and (result := ledger.known.get((entry.learner, entry.lesson))) is not None:
+        if (result := known.get((entry.learner, entry.lesson))) is not None:
             done(result)
             return result
         if not entry.files:
             result = await _one(catalogue, found, desk, entry)
         else:
-            async with places:
+            async with places.one():
+                # What the next ones need is imported while this one runs.
+                for lesson in dict.fromkeys(waiting[: jobs + 1]):
+                    if isinstance(ready := desks[lesson], Desk):
+                        ready.prepare()
+                waiting.remove(entry.lesson)
                 result = await _judged(catalogue, found, desk, entry, ledger)
         done(result)
         return result
 
-    # Lesson by lesson: the libraries of a few lessons at a time are held in memory.
-    turns = sorted(found.found, key=lambda entry: found.lessons.index(entry.lesson))
     try:
         async with asyncio.TaskGroup() as group:
             tasks = {id(entry): group.create_task(one(entry)) for entry in turns}

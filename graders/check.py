@@ -86,6 +86,7 @@ class Desk:
         #: The runs with fresh parameters.
         self.drawn = tuple(draw_plans(unit, settings.seed, self.exercises)) if unit.complete else ()
         self._draws: asyncio.Task[Expected] | None = None
+        self._prepared: tuple[str, ...] | None = None
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
@@ -94,7 +95,8 @@ class Desk:
 
     def prepare(self) -> None:
         """Let the libraries be imported from which kernels of this lesson are forked, while other things are done."""
-        if self.settings.how is not How.COLD:
+        if self.settings.how is not How.COLD and self.modules != self._prepared:
+            self._prepared = self.modules
             warm.prepare(self.modules, self.settings.cache)
 
     def draws(self) -> asyncio.Task[Expected]:

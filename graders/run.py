@@ -34,6 +34,8 @@ from graders.program import Program, overrides
 
 GRACE_SECONDS = 3.0
 INSTALL_SECONDS = 60.0
+LEAST_SECONDS = 0.01
+PATIENCE = 3.0  # for each second of a limit, seconds of waiting for a processor that are not counted
 LAST_SECONDS = 0.2  # for what a kernel had still sent when it ended
 MAX_KERNELS = 4
 MAX_OUTPUT = 1_000_000
@@ -420,7 +422,7 @@ class _Session:
         status = "ok"
         flood = asyncio.ensure_future((flooded or asyncio.Event()).wait())
         try:
-            await asyncio.wait({task, flood}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            await self._patiently({task, flood}, seconds)
         except asyncio.CancelledError:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)  # how it ends is of no interest any more
@@ -444,6 +446,18 @@ class _Session:
         self.lost = exceeded or (status if status != "ok" else "died" if isinstance(error, DeadKernelError) else "tampered")
         self.exit = await self.kernel.end()
         return self.lost
+
+    async def _patiently(self, waiting: set[asyncio.Task[Any]], seconds: float) -> None:
+        """Wait for the first of several tasks, as long as a kernel may take that always has a processor when it needs one."""
+        before = self.kernel.watch.waited()
+        given, more = 0.0, seconds
+        while more > LEAST_SECONDS:
+            done, _ = await asyncio.wait(waiting, timeout=more, return_when=asyncio.FIRST_COMPLETED)
+            if done:
+                return
+            more = min(self.kernel.watch.waited() - before, PATIENCE * seconds) - given
+            given += more
+            self.deadline += more
 
     async def _probe(self, program: Program, plan: Plan, exercise: str) -> tuple[dict[str, Value], tuple[str, ...]] | None:
         """Take the probes of an exercise."""

@@ -39,6 +39,12 @@ _FIXED = {
     "PYTHONNOUSERSITE": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
     "MPLBACKEND": "agg",
+    # Sums come out the same on every machine, and the kernels that run at the same time do not fight for its processors.
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "VECLIB_MAXIMUM_THREADS": "1",
+    "NPROC": "2",  # of XLA, whose callbacks need one besides the one that computes
     "JAX_PLATFORMS": "cpu",
     "JAX_ENABLE_X64": "0",
     "TF_CPP_MIN_LOG_LEVEL": "2",

@@ -35,6 +35,7 @@ class Watch:
     limits: Limits
     folders: tuple[Path, ...] = ()
     exceeded: str = field(default="", init=False)
+    _kernel: int = field(default=0, init=False)
 
     async def watch(self) -> None:
         """Look until something is found, then end everything that the run has started."""
@@ -68,6 +69,14 @@ class Watch:
         if disk and sum(map(size, self.folders)) > self.limits.scratch_mb * MB:
             return "scratch"
         return ""
+
+    def waited(self) -> float:
+        """Seconds for which the kernel was ready to compute and had no processor; 0 where the system does not say."""
+        if not self._kernel:
+            self._kernel = next((process.pid for process in self.running()), 0)
+        with suppress(OSError, ValueError, IndexError):
+            return int(Path(f"/proc/{self._kernel}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+        return 0.0
 
     def end(self) -> None:
         """End the kernel, if a keeper stands above it, and everything that was started from it."""
