@@ -20,6 +20,7 @@ from course.receipt import Environment, Run
 from course.schema import Limits, Parameters, Task
 from course.values import Value
 from graders.kernels.sandbox import scratch
+from graders.kernels.warm import How
 from graders.program import Program, parameters_text, reference
 from graders.run import Plan, Trace, run, run_all
 
@@ -88,7 +89,10 @@ def exercise_plans(exercises: tuple[Task, ...], grading: Parameters | None = Non
             probes[one.id] = tuple(one.probes)
     # What a grading run changes everywhere is no news in the name of a variant.
     told = [{name: value for name, value in one.items() if name not in (grading or {})} for one, _ in variants]
-    return [base, *(Plan(one, probes, name=parameters_text(name)) for (one, probes), name in zip(variants, told, strict=True))]
+    return [
+        base,
+        *(Plan(one, probes, name=parameters_text(name), told=False) for (one, probes), name in zip(variants, told, strict=True)),
+    ]
 
 
 def run_script(unit: Unit, cache: Path) -> tuple[str, ...]:
@@ -142,7 +146,8 @@ def measure(unit: Unit, cache: Path, say: Say) -> Measured:
     short = [Plan(unit.meta.grading, base.probes, name=f"base with {parameters_text(unit.meta.grading)}", recorded={})]
     plans = [first, *variants, *(short if unit.meta.grading else ())]
     program = reference(unit)
-    traces = asyncio.run(run(program, plans, _limits(unit), cache))
+    # In an ordinary kernel: what is recorded stands for what anybody sees.
+    traces = asyncio.run(run(program, plans, _limits(unit), cache, how=How.COLD))
     for trace in traces:
         _sound(unit, program, trace)
     if len(traces) != len(plans):
@@ -189,7 +194,7 @@ def _run_mistakes(unit: Unit, cache: Path) -> dict[str, dict[str, tuple[Trace, .
             for plan in exercise_plans((exercise,)):
                 names.append((exercise.id, mistake.id))
                 jobs.append((program, plan))
-    traces = asyncio.run(run_all(jobs, _limits(unit), cache)) if jobs else []
+    traces = asyncio.run(run_all(jobs, _limits(unit), cache, how=How.COLD)) if jobs else []
     if len(traces) != len(jobs):
         exercise_id, name = names[next((number for number, trace in enumerate(traces) if trace.lost), len(traces) - 1)]
         what = f"the kernel was lost in the mistake {name}"

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
@@ -80,6 +82,29 @@ def test_what_does_not_end_is_ended_with_all_that_it_started(stick, tmp_path):
     with pytest.raises(Failed, match="did not end within 5 s"):
         stick(program, limit=5.0)
     assert not environment.lives(int(pid.read_text()))
+
+
+def test_a_bench_that_is_stopped_leaves_nothing_running(tmp_path):
+    pid = tmp_path / "pid"
+    program = f"import os, time\nif os.fork() == 0:\n    os.setsid()\n    open({str(pid)!r}, 'w').write(str(os.getpid()) + '.')\ntime.sleep(600)"
+    order = {"commands": [[sys.executable, "-c", program]], "at_once": 1, "log": str(tmp_path / "log"), "folder": str(tmp_path)}
+    order |= {"environment": {}, "limit_seconds": 600, "memory_seconds": 0}
+    (tmp_path / "order.json").write_text(json.dumps(order))
+    process = subprocess.Popen([sys.executable, HERE / "stick.py", tmp_path / "order.json", tmp_path / "used.json"])
+    while not pid.exists() or not pid.read_text().endswith("."):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.terminate()
+    assert process.wait() == 128 + signal.SIGTERM
+    while environment.lives(int(pid.read_text()[:-1])) and not zombie(int(pid.read_text()[:-1])):
+        time.sleep(0.05)  # until the system has ended it; the order to end was given before
+
+
+def zombie(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
 
 
 def test_work_that_was_not_done_is_a_failure(stick):
