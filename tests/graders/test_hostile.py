@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -12,7 +13,9 @@ import pytest
 
 from course.catalogue import load
 from graders.check import Desk, Settings, check
+from graders.kernels import warm
 from graders.kernels.isolation import survey
+from graders.kernels.warm import How
 from graders.owner import me
 from graders.verdict import Reason, Verdict
 from tests.conftest import notebook, reference_answers
@@ -118,15 +121,18 @@ def left_behind():
 
 
 @pytest.mark.endurance
-def test_after_a_hundred_in_a_row_nothing_is_left(tiny, cache, tmp_path):
+@pytest.mark.parametrize(("how", "number"), [(How.AUTO, 500), (How.COLD, 100)])
+def test_after_hundreds_in_a_row_nothing_is_left(tiny, cache, tmp_path, how, number):
     names = [name for name in CASES if not lacking(CASES[name])]
-    rounds = -(-100 // len(names))
+    limits = {name: replace(one, how=how) for name, one in terms(cache).items()}
     asyncio.run(judge_all(tiny, cache, written(tmp_path, tiny, {"warm": RIGHT}, "-first")))  # what is made once is made now
+    warm.close()
     before, descriptors = left_behind(), psutil.Process().num_fds()
-    for number in range(rounds):
-        files = written(tmp_path, tiny, {name: CASES[name].code + RIGHT for name in names}, f"-{number}")
-        found = asyncio.run(judge_all(tiny, cache, files, terms(cache)))
+    for round_ in range(-(-number // len(names))):
+        files = written(tmp_path, tiny, {name: CASES[name].code + RIGHT for name in names}, f"-{round_}")
+        found = asyncio.run(judge_all(tiny, cache, files, limits))
         wrong = {name: one for name, one in found.items() if one.exercises[1].verdict is not CASES[name].verdict}
         assert not wrong
+    warm.close()
     assert left_behind() == before
     assert psutil.Process().num_fds() <= descriptors + 10
