@@ -14,7 +14,7 @@ export SUBMISSIONS UNIT FILE
 
 RUN = $(PYTHON) -m environment
 
-.PHONY: help grade check lab test endurance fuzz lint build build-check bundle reset record verify lock
+.PHONY: help grade check lab test endurance fuzz lint build build-check bundle reset record verify lock bench
 
 help:
 	@$(RUN) --targets
@@ -60,3 +60,6 @@ lint: ## ruff, its formatter and mypy
 
 lock: ## renew requirements-cpu.txt and requirements-dev.txt from pyproject.toml: ARGS=--upgrade
 	@$(RUN) --lock $(ARGS)
+
+bench: ## measure this grader and its peers on the same notebooks: ARGS=--quick, ARGS=--help
+	@$(RUN) bench $(ARGS)
