@@ -111,7 +111,7 @@ class Desk:
         limits = self.settings.limits(self.unit).model_copy(update={"cell_seconds": 300, "total_seconds": 900})
         program = reference(self.unit)
         # What is loaded in the end is remembered: the next kernel for this lesson has it ready.
-        plans = [*self.drawn[:-1], replace(self.drawn[-1], facts={program.steps[-1].id: {LOADED: imports.LOADED}})]
+        plans = [*self.drawn[:-1], replace(self.drawn[-1], facts={program.steps[-1].id: {LOADED: imports.LOADED}}, whole=True)]
         traces = await run(
             program, plans, limits, self.settings.cache, None, self.settings.isolation, self.settings.how, self.modules
         )
@@ -164,7 +164,7 @@ def draw_plans(unit: Unit, seed: int, exercises: tuple[Task, ...] | None = None)
             parameters = {name: _draw(span, source) for name, span in ranges.items()}
         mine = {exercise: found for exercise, found in probes.items() if exercise in asked}
         if mine:
-            plans.append(Plan({**unit.meta.grading, **parameters}, mine, name=f"draw {seed}", told=False))
+            plans.append(Plan({**unit.meta.grading, **parameters}, mine, name=f"draw {seed}", whole=False))
     return plans
 
 
@@ -236,7 +236,7 @@ async def _judge(
         ), program.notices
     drawing = desk.draws()  # beside the learner's own runs
     base, *variants = exercise_plans(exercises, unit.meta.grading)
-    plans = [replace(base, figures=desk.settings.figures), *variants, *desk.drawn]
+    plans = [replace(base, figures=desk.settings.figures), *(replace(one, whole=False) for one in variants), *desk.drawn]
     drawn = {id(plan): number for number, plan in enumerate(desk.drawn)}
 
     def expected(plan: Plan, exercise: str) -> Mapping[str, Value]:

@@ -91,7 +91,7 @@ def exercise_plans(exercises: tuple[Task, ...], grading: Parameters | None = Non
     told = [{name: value for name, value in one.items() if name not in (grading or {})} for one, _ in variants]
     return [
         base,
-        *(Plan(one, probes, name=parameters_text(name), told=False) for (one, probes), name in zip(variants, told, strict=True)),
+        *(Plan(one, probes, name=parameters_text(name)) for (one, probes), name in zip(variants, told, strict=True)),
     ]
 
 

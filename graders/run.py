@@ -28,7 +28,8 @@ from pydantic import ValidationError
 from course.schema import Limits, Parameters
 from course.values import Value
 from graders.kernels.cold import Kernel, KernelFailed
-from graders.kernels.isolation import Isolation
+from graders.kernels.isolation import Isolation, survey
+from graders.kernels.order import NAMESPACES
 from graders.kernels.sandbox import Scratch, scratch
 from graders.kernels.warm import How, kernel
 from graders.program import Program, overrides
@@ -57,7 +58,8 @@ class Plan:
         name: how reports call this run.
         figures: whether the figures are drawn to files and their data observed.
         recorded: the parameters under which the receipt holds this run; ``parameters`` if absent.
-        told: whether what its cells print is kept.
+        whole: whether more than its observations is of interest. Else what its cells print is not kept, and it ends with the last
+            probe.
     """
 
     parameters: Parameters
@@ -66,7 +68,7 @@ class Plan:
     name: str = "base"
     figures: bool = False
     recorded: Parameters | None = None
-    told: bool = True
+    whole: bool = True
 
     @property
     def key(self) -> Parameters:
@@ -131,7 +133,7 @@ class Trace:
 
     Attributes:
         plan: what was run.
-        cells: one outcome a step, all of them.
+        cells: one outcome a step, all of them; in a run that is not of interest as a whole, up to the last probe.
         observations: exercise id -> expression -> value; an exercise that was not reached is absent.
         tampered: exercises whose probes gave no answer that could be read.
         slow: exercises whose probes were interrupted at the time limit.
@@ -212,8 +214,9 @@ async def run_all(
     seconds = limits.total_seconds
     waiting = list(jobs)
     stop: int | None = None
+    isolation = isolation or survey()
     for _ in range(MAX_KERNELS):
-        with scratch(cache) as folder:
+        with scratch(cache, sweep=NAMESPACES not in isolation.layers) as folder:
             async with kernel(folder, limits, isolation, cache=cache, modules=modules, how=how) as running:
                 session = _Session(running, folder, limits)
                 await session.install()
@@ -321,11 +324,12 @@ class _Session:
         facts: dict[str, Value] = {}
         figures: dict[str, FigureFiles] = {}
         loss: Loss | None = None
+        end = max((after for exercise, after in program.observed_after.items() if exercise in plan.probes), default=0)
         for index, step in enumerate(program.steps):
             if self.lost:
                 outcomes.append(CellOutcome(index, "not-run"))
                 continue
-            outcomes.append(await self._cell(index, step.source, told=plan.told))
+            outcomes.append(await self._cell(index, step.source, told=plan.whole))
             if outcomes[-1].status == "not-run":
                 continue  # the time is used up: what the cell would have given is not known
             await self._bind(program, plan, index)
@@ -344,6 +348,12 @@ class _Session:
                 figures |= await self._figures(step.id)
             if self.lost:
                 loss = Loss(index, self.lost, self._exit_text(), self._said())
+            elif (
+                not plan.whole
+                and index >= end
+                and not any(exercise in program.pending or _open(seen) for exercise, seen in observations.items())
+            ):
+                break
         late = await self._look_again(program, plan, observations)
         seconds = round(time.monotonic() - began, 3)
         return Trace(

@@ -96,7 +96,7 @@ atexit.register(close)  # each would end by itself; the folder of one that is st
 def prepare(modules: tuple[str, ...], cache: Path) -> None:
     """Start the server for these modules already, if kernels can be forked here; it imports while other things are done."""
     if not possible():
-        with make_scratch(cache) as like:
+        with make_scratch(cache, sweep=False) as like:
             _SERVERS.get(modules, like, cache)
 
 

@@ -190,10 +190,16 @@ def test_a_function_without_end_and_time_that_is_used_up_are_time_outs(tiny, han
 
 def test_a_run_that_ended_before_an_exercise_says_nothing_of_it(tiny, hand_in, verdicts):
     # N=7 is run for the sake of `double` only, and the draw after it, in a new kernel, ends before `function`.
-    answer = f"import os\nif N == 7: os._exit(0)\n{RIGHT_FUNCTION}"
-    found = verdicts(hand_in(tiny, {**reference_answers(tiny), "function": answer}))
-    assert found["double"].verdict is Verdict.PASS
+    answers = reference_answers(tiny)
+    found = verdicts(hand_in(tiny, {**answers, "double": f"import os\nif N == 7: os._exit(0)\n{answers['double']}"}))
+    assert (found["double"].verdict, found["double"].reason) == (Verdict.FAIL, Reason.DIED)
     assert (found["function"].verdict, found["function"].reason) == (Verdict.FAIL, Reason.NOT_RUN)
+
+
+def test_what_comes_after_the_last_probe_of_a_variant_is_not_run(tiny, hand_in, verdicts):
+    answers = reference_answers(tiny)
+    found = verdicts(hand_in(tiny, {**answers, "function": f"import os\nif N == 7: os._exit(0)\n{answers['function']}"}))
+    assert {one.verdict for one in found.values()} == {Verdict.PASS}, "N=7 is run for the sake of `double` only, which stands before"
 
 
 def test_what_stands_before_a_crash_is_judged_to_the_end(tiny, hand_in, verdicts):
