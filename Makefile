@@ -58,5 +58,5 @@ fuzz: ## run the property tests with many more examples, in rounds: SECONDS=600
 lint: ## ruff, its formatter and mypy
 	@$(RUN) --lint
 
-lock: ## renew requirements-cpu.txt and requirements-dev.txt from pyproject.toml: ARGS=--upgrade
+lock: ## renew the requirements-*.txt from pyproject.toml: ARGS=--upgrade
 	@$(RUN) --lock $(ARGS)
