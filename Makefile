@@ -58,7 +58,7 @@ fuzz: ## run the property tests with many more examples, in rounds: SECONDS=600
 lint: ## ruff, its formatter and mypy
 	@$(RUN) --lint
 
-lock: ## renew requirements-cpu.txt and requirements-dev.txt from pyproject.toml: ARGS=--upgrade
+lock: ## renew the requirements-*.txt from pyproject.toml: ARGS=--upgrade
 	@$(RUN) --lock $(ARGS)
 
 bench: ## measure this grader and its peers on the same notebooks: ARGS=--quick, ARGS=--help

@@ -9,7 +9,6 @@ if __name__ == "__main__":
 
 import asyncio
 import csv
-import hashlib
 import json
 import os
 import secrets
@@ -33,9 +32,9 @@ from typer.core import TyperGroup
 
 from course.catalogue import Catalogue, Project, Unit, find_root, survey
 from course.errors import CourseError
-from course.receipt import Environment, write_text
+from course.receipt import write_text
 from course.schema import Limits
-from graders import batch, evidence
+from graders import batch, cluster, evidence
 from graders.check import Desk, Settings, check
 from graders.collect import Class, search
 from graders.kernels.cold import KernelFailed
@@ -53,7 +52,7 @@ from graders.run import Trace
 from graders.store import OtherSeed, Run, Store, StoreFailed
 from graders.verdict import Results, SubmissionResult, Verdict
 from graders.verify import verify_by_id
-from graders.version import grader_digest
+from graders.version import environment_digest, grader_digest
 
 T = TypeVar("T")
 
@@ -126,6 +125,10 @@ KernelKind = Annotated[
         help="cold: each kernel is a new process; warm: each is forked from one that has the libraries; auto: warm where that is safe.",
     ),
 ]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(help="Judge on the workers of this Dask scheduler, for instance tcp://host:8786; docs/scale.md. --jobs does not count then."),
+]  # fmt: skip
 Json = Annotated[Path | None, typer.Option("--json", help="Write results.json here.")]
 Junit = Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML here.")]
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write CSV here.")]
@@ -157,6 +160,10 @@ def _spoken() -> Iterator[None]:
         raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         raise  # nobody reads any more: see _Commands
+    except cluster.ClusterFailed as error:
+        for line in str(error).splitlines():
+            print(visible(line), file=sys.stderr)
+        raise typer.Exit(OWN_FAULT) from None
     except StoreFailed as error:
         print(visible(str(error)), file=sys.stderr)
         raise typer.Exit(OWN_FAULT) from None
@@ -338,6 +345,7 @@ def grade_command(
     limit: Limit = None,
     isolation: Isolated = Mode.AUTO,
     kernel: KernelKind = How.AUTO,
+    scheduler: Scheduler = None,
     json_file: Json = None,
     junit_file: Junit = None,
     csv_file: Csv = None,
@@ -368,11 +376,13 @@ def grade_command(
         console = _Console()
         # Before anything is begun, so that what is wrong is said first.
         settings = _settings(seed, cache, cell_seconds, total_seconds, limit, isolation)
+        if scheduler is not None and (why := cluster.possible(scheduler)):
+            raise Stop(BAD_ARGUMENTS, why)
         _sweep(cache)
         with Store(target / "results.sqlite") as store:
             run = _begin(store, found, wanted, seed, fresh)
             settings = replace(settings, seed=run.seed, how=kernel)
-            results, ended = _grade(console, store, run, root, catalogue, found, settings, jobs)
+            results, ended = _grade(console, store, run, root, catalogue, found, settings, jobs, scheduler, isolation)
             with store.alone():  # so that the reports are all of one run, also where two graders end at once
                 _write(results, files)
             errors = any(one.verdict is Verdict.ERROR for one in results.submissions)
@@ -397,13 +407,14 @@ Ended = KeyboardInterrupt | BrokenPipeError | None
 
 
 def _grade(
-    console: Console, store: Store, run: Run, root: Path, catalogue: Catalogue, found: Class, settings: Settings, jobs: int
-) -> tuple[Results, Ended]:
+    console: Console, store: Store, run: Run, root: Path, catalogue: Catalogue, found: Class, settings: Settings, jobs: int,
+    scheduler: str | None, mode: Mode,
+) -> tuple[Results, Ended]:  # fmt: skip
     """Grade a class, or what is left of it. Also returns what ended it early, if anything did."""
     desks = batch.open_desks(catalogue, found, settings)
     place = environment(PACKAGES, devices=False)
     terms = batch.open_terms(
-        catalogue, desks, settings, grader=grader_digest(), environment=_digest(root, place), isolation=_isolation(settings).told()
+        catalogue, desks, settings, grader=grader_digest(), environment=environment_digest(root, place), isolation=_isolation(settings).told()
     )  # fmt: skip
     ledger = batch.open_ledger(store, run, found, terms)
     finished: list[SubmissionResult] = []
@@ -416,7 +427,14 @@ def _grade(
                 finished.append(result)
                 show(result)
 
-            finished = _run(batch.grade(catalogue, found, desks, jobs, done, ledger))
+            async def work() -> list[SubmissionResult]:
+                if scheduler is None:
+                    return await batch.grade(catalogue, found, desks, jobs, done, ledger)
+                order = cluster.Order(settings, mode, terms, place)
+                async with cluster.connect(scheduler, order, lambda text: print(visible(text), file=sys.stderr)) as workers:
+                    return await batch.grade(catalogue, found, desks, len(found.found), done, ledger, workers.judge)
+
+            finished = _run(work())
     except (KeyboardInterrupt, BrokenPipeError) as error:
         ended = error
         order = {(one.learner, one.lesson): number for number, one in enumerate(found.found)}
@@ -440,13 +458,6 @@ def _begin(store: Store, found: Class, wanted: tuple[str, ...], seed: int | None
         raise Stop(
             BAD_ARGUMENTS, f"a run of this class with seed {other.seed} is not finished: leave out --seed to go on with it, or give --fresh to begin anew with seed {seed}"
         ) from None  # fmt: skip
-
-
-def _digest(root: Path, place: Environment) -> str:
-    """What stands for the environment in the store: the interpreter, and the locked versions of all packages."""
-    lock = root / "requirements-cpu.txt"
-    locked = lock.read_bytes() if lock.is_file() else b""
-    return hashlib.sha256(place.model_dump_json().encode() + locked).hexdigest()
 
 
 def _say_how(console: Console, found: Class, ledger: batch.Ledger) -> None:

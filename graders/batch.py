@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,7 @@ from graders.store import Asked, Run, Store, Terms, terms_text
 from graders.verdict import Reason, SubmissionResult, Verdict, not_judged
 
 Done = Callable[[SubmissionResult], None]
+Judge = Callable[[Desk, str, Path | None, str], Awaitable[SubmissionResult]]
 Desks = dict[str, Desk | CourseError]
 PATIENCE = 10.0  # seconds; most submissions take less
 _LARGEST = 64_000_000  # bytes; a larger file is not run, so that there is nothing to remember of it
@@ -161,7 +162,13 @@ class Places:
 
 
 async def grade(
-    catalogue: Catalogue, found: Class, desks: Desks, jobs: int, done: Done, ledger: Ledger | None = None
+    catalogue: Catalogue,
+    found: Class,
+    desks: Desks,
+    jobs: int,
+    done: Done,
+    ledger: Ledger | None = None,
+    judge: Judge | None = None,
 ) -> list[SubmissionResult]:
     """Judge a class.
 
@@ -172,6 +179,7 @@ async def grade(
         jobs: how many submissions are run at the same time.
         done: called with each result as it comes, in the order in which they are finished. By then it is kept.
         ledger: keeps the results, and has those that need not be judged again.
+        judge: judges one submission elsewhere; :func:`graders.check.check` does if absent.
 
     Returns:
         The results in the order of the class. When the run is interrupted, ``done`` has been called for what was
@@ -193,15 +201,15 @@ async def grade(
             done(result)
             return result
         if not entry.files:
-            result = await _one(catalogue, found, desk, entry)
+            result = await _one(catalogue, found, desk, entry, judge)
         else:
             async with places.one():
                 # What the next ones need is imported while this one runs.
-                for lesson in dict.fromkeys(waiting[: jobs + 1]):
+                for lesson in () if judge else dict.fromkeys(waiting[: jobs + 1]):
                     if isinstance(ready := desks[lesson], Desk):
                         ready.prepare()
                 waiting.remove(entry.lesson)
-                result = await _judged(catalogue, found, desk, entry, ledger)
+                result = await _judged(catalogue, found, desk, entry, ledger, judge)
         done(result)
         return result
 
@@ -219,15 +227,15 @@ async def grade(
 
 
 async def _judged(
-    catalogue: Catalogue, found: Class, desk: Desk | CourseError, entry: Found, ledger: Ledger | None
+    catalogue: Catalogue, found: Class, desk: Desk | CourseError, entry: Found, ledger: Ledger | None, judge: Judge | None
 ) -> SubmissionResult:
     """Judge what was handed in, and keep the result."""
     if ledger is None:
-        return await _one(catalogue, found, desk, entry)
+        return await _one(catalogue, found, desk, entry, judge)
     file = entry.files[0] if len(entry.files) == 1 else None
     # In threads: neither a large file nor a locked store may keep the clocks of the other submissions from being read.
     sha256 = await asyncio.to_thread(fingerprint, file) if file else ""
-    result = await _one(catalogue, found, desk, entry)
+    result = await _one(catalogue, found, desk, entry, judge)
     if result.verdict is Verdict.ERROR:
         return await asyncio.to_thread(_with_standing, ledger, sha256, result)
     if file and sha256 != await asyncio.to_thread(fingerprint, file):
@@ -246,7 +254,7 @@ def _with_standing(ledger: Ledger, sha256: str, result: SubmissionResult) -> Sub
     return result.model_copy(update={"notices": (*result.notices, notice)})
 
 
-async def _one(catalogue: Catalogue, found: Class, desk: Desk | CourseError, entry: Found) -> SubmissionResult:
+async def _one(catalogue: Catalogue, found: Class, desk: Desk | CourseError, entry: Found, judge: Judge | None) -> SubmissionResult:
     files = entry.files
     shown = _shown(files[0], found.folder) if files else ""
     refusal: tuple[Verdict, Reason, str] | None = None
@@ -264,7 +272,7 @@ async def _one(catalogue: Catalogue, found: Class, desk: Desk | CourseError, ent
         worth = tuple((exercise.id, exercise.points) for exercise in catalogue.unit(entry.lesson).meta.exercises)
         exercises = not_judged(worth, *(refusal or (Verdict.ERROR, Reason.INTERNAL, "")))
         return SubmissionResult(learner=entry.learner, lesson=entry.lesson, file=shown, sha256="", exercises=exercises)
-    return await check(desk, entry.learner, files[0] if files else None, shown)
+    return await (judge or check)(desk, entry.learner, files[0] if files else None, shown)
 
 
 def _shown(file: Path, folder: Path) -> str:

@@ -128,7 +128,13 @@ def members(archive: Path) -> list[Path]:
     ]
 
 
-def _bytes(path: Path) -> bytes:
+def raw(path: Path) -> bytes:
+    """The bytes of a file as handed in: of a zip its own, of a file in a zip those that are packed in it.
+
+    Raises:
+        Unreadable: if it is no ordinary file, is too large, or its archive is damaged or suspicious.
+        OSError: if it cannot be read.
+    """
     archive = next((one for one in path.parents if one.suffix.lower() == ".zip" and one.is_file()), None)
     if archive is not None:
         return _unpacked(archive, path)
@@ -139,6 +145,12 @@ def _bytes(path: Path) -> bytes:
         _regular(os.fstat(file.fileno()), path.name)  # it may have been replaced in between
         data = file.read(MAX_BYTES + 1)
     _size(len(data), path.name)
+    return data
+
+
+def _bytes(path: Path) -> bytes:
+    data = raw(path)
+    # What lies in an archive never ends with .zip: see `members`.
     if path.suffix.lower() != ".zip":
         return data
     try:

@@ -1,10 +1,12 @@
-"""Which grader this is: a digest of its own sources, so that results of another one are not taken for its own."""
+"""Which grader this is, and where it runs, as digests: results of another one are not taken for its own."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
 from pathlib import Path
+
+from course.receipt import Environment
 
 
 @functools.cache
@@ -18,3 +20,10 @@ def grader_digest() -> str:
         found.update(f"{path.relative_to(root).as_posix()} {len(source)}\n".encode())
         found.update(source)
     return found.hexdigest()
+
+
+def environment_digest(root: Path, place: Environment) -> str:
+    """What stands for the environment in the store: the interpreter, and the locked versions of all packages."""
+    lock = root / "requirements-cpu.txt"
+    locked = lock.read_bytes() if lock.is_file() else b""
+    return hashlib.sha256(place.model_dump_json().encode() + locked).hexdigest()

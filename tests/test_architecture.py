@@ -18,7 +18,8 @@ FLOORS = {
         "kernels.launch": 3, "kernels.cold": 3, "kernels.places": 0, "kernels.shelf": 0, "kernels.ready": 0, "kernels.imports": 0,
         "kernels.forkserver": 3, "kernels.servers": 4, "kernels.provisioner": 5, "kernels.warm": 6,
         "program": 2, "run": 7, "judge": 8, "measure": 8, "reports.text": 1, "reports.lines": 2, "reports.files": 4,
-        "verify": 9, "check": 9, "evidence": 9, "record": 10, "batch": 10, "__main__": 11,
+        "errand": 8, "outpost": 9, "serve": 11, "cluster": 12,
+        "verify": 9, "check": 9, "evidence": 9, "record": 10, "batch": 10, "__main__": 13,
     },
     "publish": {
         "prose": 1, "recorded": 1, "markdown": 1, "ipynb": 1, "notebooks": 2, "exercises": 2, "projects": 2, "guide": 2, "schemas": 2,

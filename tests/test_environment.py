@@ -40,11 +40,24 @@ GOOD = {"format": 1, "folder": "/here/.venv", "python": "3.13", "runtime": "r" *
         (GOOD | {"development": "d"}, WANT._replace(development="d"), "nothing"),
         (GOOD | {"development": "old"}, WANT._replace(development="d"), "add"),
         (GOOD | {"development": "old"}, WANT, "nothing"),
+        (GOOD, WANT._replace(scale="s"), "add"),
+        (GOOD | {"scale": "s"}, WANT._replace(scale="s"), "nothing"),
+        (GOOD | {"scale": "old"}, WANT._replace(scale="s"), "add"),
+        (GOOD | {"scale": "old"}, WANT, "nothing"),
+        (GOOD | {"development": "d"}, WANT._replace(development="d", scale="s"), "add"),
         ({}, WANT, "make"),
     ],
 )
 def test_what_is_due(stamp, want, task):
     assert due(stamp, want)[0] == task
+
+
+def test_what_is_lacking_is_named():
+    want = WANT._replace(development="d", scale="s")
+    assert environment.lacking(GOOD, want) == [environment.DEVELOPMENT, environment.SCALE]
+    assert environment.lacking(GOOD | {"development": "d"}, want) == [environment.SCALE]
+    assert due(GOOD | {"development": "d"}, want)[1] == "Dask is missing or out of date"
+    assert due(GOOD, want)[1] == "the development tools and Dask are missing or out of date"
 
 
 def fake_environment(folder, home):
@@ -108,12 +121,14 @@ def test_which_pythons_fit(version, fits):
 @pytest.fixture
 def course(tmp_path, monkeypatch):
     """A folder with locks, and an installer that only notes what it was told to do."""
-    for name in (environment.RUNTIME, environment.DEVELOPMENT):
+    for name in environment.LOCKS:
         (tmp_path / name).write_text("x==1 \\\n    --hash=sha256:0\n", encoding="utf-8")
     steps = []
 
     def note(root, command, what, uv, note):
         steps.append(what)
+        installed = [word for word in command if word in environment.LOCKS]
+        (tmp_path / "installed.txt").write_text(" ".join(installed), encoding="utf-8")
         if what == "creating the environment":
             folder = root / ".venv"
             folder.mkdir(exist_ok=True)
@@ -146,6 +161,50 @@ def test_tools_are_added_to_what_is_there(course):
     environment.prepare(root, development=True)
     environment.prepare(root)
     assert len(steps) == 3
+
+
+def test_what_is_added_later_leaves_what_was_added_before(course):
+    root, steps = course
+    installed = root / "installed.txt"
+    environment.prepare(root, development=True)
+    assert installed.read_text(encoding="utf-8").split() == [environment.RUNTIME, environment.DEVELOPMENT]
+    environment.prepare(root, scale=True)
+    assert installed.read_text(encoding="utf-8") == environment.SCALE
+    environment.prepare(root, development=True, scale=True)
+    environment.prepare(root, development=True)
+    environment.prepare(root)
+    assert len(steps) == 3
+    (root / environment.SCALE).write_text("x==2 \\\n    --hash=sha256:0\n", encoding="utf-8")
+    environment.prepare(root, development=True)
+    assert len(steps) == 3
+    environment.prepare(root, development=True, scale=True)
+    assert len(steps) == 4 and installed.read_text(encoding="utf-8") == environment.SCALE
+
+
+def test_all_at_once_from_nothing(course):
+    root, steps = course
+    environment.prepare(root, development=True, scale=True)
+    assert steps == ["creating the environment", "installing the packages"]
+    assert (root / "installed.txt").read_text(encoding="utf-8").split() == list(environment.LOCKS)
+
+
+@pytest.mark.parametrize(
+    ("words", "extras"),
+    [
+        ([], (False, False)),
+        (["--dev"], (True, False)),
+        (["--scale"], (False, True)),
+        (["--scale", "--dev"], (True, True)),
+    ],
+)
+def test_what_the_words_before_a_command_ask_for(monkeypatch, words, extras):
+    asked = []
+    monkeypatch.setattr(environment, "prepare", lambda root, *more: asked.append(more))
+    monkeypatch.setattr(environment, "run", lambda root, arguments: asked.append(arguments) or 0)
+    assert environment.main([*words, "graders", "--dev", "--scale"]) == 0
+    assert asked == [extras, ["-m", "graders", "--dev", "--scale"]]
+    assert environment.main([*words, "--prepare"]) == 0
+    assert asked[2:] == [extras]
 
 
 def test_without_uv_what_uv_made_is_made_again_to_add_the_tools(course, monkeypatch):
@@ -249,7 +308,7 @@ def test_a_failed_step_shows_the_output_and_what_to_do(tmp_path, capsys, output,
 
 
 def test_trouble_is_exit_code_3(monkeypatch, capsys):
-    def fail(root, development=False):
+    def fail(root, *extras):
         raise TroubleError("no disk")
 
     monkeypatch.setattr(environment, "prepare", fail)
@@ -257,7 +316,7 @@ def test_trouble_is_exit_code_3(monkeypatch, capsys):
     assert capsys.readouterr().err == "environment: no disk\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["--dev"], ["--no-such-option"], ["--dev", "--no-such-option"]])
+@pytest.mark.parametrize("arguments", [[], ["--dev"], ["--scale"], ["--no-such-option"], ["--dev", "--no-such-option"]])
 def test_wrong_arguments_are_exit_code_2(arguments, capsys):
     assert environment.main(arguments) == 2
     assert "usage: python -m environment" in capsys.readouterr().err
@@ -615,14 +674,15 @@ def test_versions_meet_clauses(version, clause, met):
 
 
 def test_a_lock_that_cannot_be_renewed_stays_as_it_was(tmp_path, monkeypatch, capsys):
-    for name in (environment.RUNTIME, environment.DEVELOPMENT):
+    for name in environment.LOCKS:
         (tmp_path / name).write_text(f"{name} as it was\n", encoding="utf-8")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
     fake = tmp_path / "fake.py"
     fake.write_text(
         "import pathlib, sys\n"
         "out = pathlib.Path(sys.argv[sys.argv.index('-o') + 1])\n"
         "out.write_text('new')\n"
-        "sys.exit('dev' in out.name)\n",
+        "sys.exit('scale' in out.name)\n",
         encoding="utf-8",
     )
     real = subprocess.run
@@ -630,6 +690,52 @@ def test_a_lock_that_cannot_be_renewed_stays_as_it_was(tmp_path, monkeypatch, ca
         environment.subprocess, "run", lambda command, **more: real([sys.executable, str(fake), *command[1:]], **more)
     )
     assert environment.lock(tmp_path, []) == 1
-    for name in (environment.RUNTIME, environment.DEVELOPMENT):
+    for name in environment.LOCKS:
         assert (tmp_path / name).read_text(encoding="utf-8") == f"{name} as it was\n"
     assert "as they were" in capsys.readouterr().err
+
+
+def locked(root, monkeypatch):
+    """Renew the locks of a folder with an installer that writes down what it was asked for."""
+    fake = root / "fake.py"
+    fake.write_text(
+        "import json, pathlib, sys\n"
+        "words = sys.argv[1:]\n"
+        "asked = sys.stdin.read().split() if '-' in words else []\n"
+        "pathlib.Path(words[words.index('-o') + 1]).write_text('x==1\\n    --hash=sha256:0\\n')\n"
+        "with open('asked.jsonl', 'a') as file: file.write(json.dumps([words, asked]) + '\\n')\n",
+        encoding="utf-8",
+    )
+    real = subprocess.run
+    monkeypatch.setattr(
+        environment.subprocess, "run", lambda command, **more: real([sys.executable, str(fake), *command[1:]], **more)
+    )
+    monkeypatch.setattr(environment, "check_locks", lambda root: 0)
+    assert environment.lock(root, []) == 0
+    return [json.loads(line) for line in (root / "asked.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def test_what_goes_with_dask_is_locked_beside_the_rest(tmp_path, monkeypatch):
+    for name in environment.LOCKS:
+        (tmp_path / name).touch()
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    *_, (words, asked) = locked(tmp_path, monkeypatch)
+    assert words[-2:] == ["-o", environment.SCALE]
+    assert [words[at + 1] for at, word in enumerate(words) if word == "-c"] == [environment.RUNTIME, environment.DEVELOPMENT]
+    assert asked == environment.asked_for(ROOT)[environment.SCALE] and any(one.startswith("distributed==") for one in asked)
+
+
+def test_locks_that_cannot_be_installed_together_are_a_problem(tmp_path, capsys):
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    for name in environment.LOCKS:
+        shutil.copy(ROOT / name, tmp_path)
+    assert environment.check_locks(tmp_path) == 0
+    scale = tmp_path / environment.SCALE
+    for package, against in (("psutil", environment.RUNTIME), ("distributed", None)):
+        whole = scale.read_text(encoding="utf-8")
+        scale.write_text(re.sub(rf"(?m)^{package}==\S+", f"{package}==0.1", whole), encoding="utf-8")
+        capsys.readouterr()
+        assert environment.check_locks(tmp_path) == 1
+        said = capsys.readouterr().err
+        assert f"{environment.SCALE}: {package}==0.1" in said and (against is None or f"but {against} has" in said), said
+        scale.write_text(whole, encoding="utf-8")

@@ -199,7 +199,9 @@ def test_a_run_that_ended_before_an_exercise_says_nothing_of_it(tiny, hand_in, v
 def test_what_comes_after_the_last_probe_of_a_variant_is_not_run(tiny, hand_in, verdicts):
     answers = reference_answers(tiny)
     found = verdicts(hand_in(tiny, {**answers, "function": f"import os\nif N == 7: os._exit(0)\n{answers['function']}"}))
-    assert {one.verdict for one in found.values()} == {Verdict.PASS}, "N=7 is run for the sake of `double` only, which stands before"
+    assert {one.verdict for one in found.values()} == {Verdict.PASS}, (
+        "N=7 is run for the sake of `double` only, which stands before"
+    )
 
 
 def test_what_stands_before_a_crash_is_judged_to_the_end(tiny, hand_in, verdicts):
