@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
+import marshal
 import math
 import secrets
 import signal
@@ -44,7 +45,8 @@ MAX_OUTPUT = 1_000_000
 MAX_MESSAGE = 2_000
 MAX_SAID = 300
 
-_PROBE = (Path(__file__).parent / "probe.py").read_text(encoding="utf-8")
+# Compiled once and not in every kernel; a kernel is of the same Python.
+_PROBE = marshal.dumps(compile((Path(__file__).parent / "probe.py").read_text(encoding="utf-8"), "<probe>", "exec"))
 
 
 @dataclass(frozen=True)
@@ -298,7 +300,7 @@ class _Session:
         code = (
             "import sys as _s, types as _t\n"
             "_m = _t.ModuleType('graders_probe')\n"
-            f"exec(compile({_PROBE!r}, '<probe>', 'exec'), _m.__dict__)\n"
+            f"exec(__import__('marshal').loads({_PROBE!r}), _m.__dict__)\n"
             "_s.modules['graders_probe'] = _m\n"
             # quit() in a notebook is a habit from the console; it must not take the other runs along.
             "get_ipython().ask_exit = lambda: print('quit() has no effect here')\n"

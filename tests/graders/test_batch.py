@@ -83,7 +83,7 @@ def test_submissions_are_run_lesson_by_lesson_and_told_in_the_order_of_the_class
     found = batch.Class(folder, ("tiny-01", "tiny-02"), twice, ())
     asked = []
 
-    async def fake(catalogue, found, desk, entry):
+    async def fake(catalogue, found, desk, entry, judge):
         asked.append((entry.lesson, entry.learner))
         return store.SubmissionResult(learner=entry.learner, lesson=entry.lesson, file="f", sha256="", exercises=())
 
