@@ -45,8 +45,23 @@ MAX_OUTPUT = 1_000_000
 MAX_MESSAGE = 2_000
 MAX_SAID = 300
 
-# Compiled once and not in every kernel; a kernel is of the same Python.
-_PROBE = marshal.dumps(compile((Path(__file__).parent / "probe.py").read_text(encoding="utf-8"), "<probe>", "exec"))
+_SETUP = """
+import sys, types
+module = types.ModuleType("graders_probe")
+exec(probe, module.__dict__)
+sys.modules["graders_probe"] = module
+# quit() in a notebook is a habit from the console; it must not take the other runs along.
+get_ipython().ask_exit = lambda: print("quit() has no effect here")
+"""
+
+
+def _packed(source: str, name: str) -> str:
+    """An expression for compiled code. A kernel is of the same Python, and to compile it in each takes time."""
+    return f"__import__('marshal').loads({marshal.dumps(compile(source, name, 'exec'))!r})"
+
+
+_PROBE = _packed((Path(__file__).parent / "probe.py").read_text(encoding="utf-8"), "<probe>")
+_INSTALL = f"exec({_packed(_SETUP, '<setup>')}, {{'get_ipython': get_ipython, 'probe': {_PROBE}}}) or 'ready'"
 
 
 @dataclass(frozen=True)
@@ -297,15 +312,7 @@ class _Session:
 
     async def install(self) -> None:
         """Put the probe into the kernel, outside the namespace in which cells run. Raises KernelFailed if that takes too long."""
-        code = (
-            "import sys as _s, types as _t\n"
-            "_m = _t.ModuleType('graders_probe')\n"
-            f"exec(__import__('marshal').loads({_PROBE!r}), _m.__dict__)\n"
-            "_s.modules['graders_probe'] = _m\n"
-            # quit() in a notebook is a habit from the console; it must not take the other runs along.
-            "get_ipython().ask_exit = lambda: print('quit() has no effect here')\n"
-        )
-        if await self._ask("'ready'", f"exec({code!r}, {{'get_ipython': get_ipython}})", INSTALL_SECONDS) != "ready":
+        if await self._ask(_INSTALL, seconds=INSTALL_SECONDS) != "ready":
             raise KernelFailed("the kernel started, but does not answer: is the machine overloaded?")
 
     async def reset(self) -> bool:
