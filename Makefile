@@ -14,7 +14,7 @@ export SUBMISSIONS UNIT FILE
 
 RUN = $(PYTHON) -m environment
 
-.PHONY: help grade check lab test endurance fuzz lint build build-check bundle reset record verify lock
+.PHONY: help grade check lab test endurance fuzz lint build build-check bundle site serve reset record verify lock
 
 help:
 	@$(RUN) --targets
@@ -46,6 +46,12 @@ build-check: ## fail where a generated file is not what `make build` would write
 bundle: ## write a project as a ZIP without its solution: PROJECT=recovery-audit
 	@$(RUN) publish bundle $(if $(UNIT),"$$UNIT") $(ARGS)
 
+site: ## write the pages to _site/, to be read without a network: ARGS=--fresh
+	@$(PYTHON) -m environment --site publish site $(ARGS)
+
+serve: ## show _site/ to browsers on this machine: ARGS="--port 8000"
+	@$(RUN) publish serve $(ARGS)
+
 test: ## run the tests: ARGS="-k comparison -x"
 	@$(PYTHON) -m environment --dev pytest $(ARGS)
 
@@ -58,5 +64,5 @@ fuzz: ## run the property tests with many more examples, in rounds: SECONDS=600
 lint: ## ruff, its formatter and mypy
 	@$(RUN) --lint
 
-lock: ## renew requirements-cpu.txt and requirements-dev.txt from pyproject.toml: ARGS=--upgrade
+lock: ## renew the requirements files from pyproject.toml: ARGS=--upgrade
 	@$(RUN) --lock $(ARGS)

@@ -40,6 +40,10 @@ GOOD = {"format": 1, "folder": "/here/.venv", "python": "3.13", "runtime": "r" *
         (GOOD | {"development": "d"}, WANT._replace(development="d"), "nothing"),
         (GOOD | {"development": "old"}, WANT._replace(development="d"), "add"),
         (GOOD | {"development": "old"}, WANT, "nothing"),
+        (GOOD, WANT._replace(site="s"), "add"),
+        (GOOD | {"site": "old"}, WANT._replace(site="s"), "add"),
+        (GOOD | {"site": "s"}, WANT._replace(site="s"), "nothing"),
+        (GOOD | {"site": "s"}, WANT, "nothing"),
         ({}, WANT, "make"),
     ],
 )
@@ -108,7 +112,7 @@ def test_which_pythons_fit(version, fits):
 @pytest.fixture
 def course(tmp_path, monkeypatch):
     """A folder with locks, and an installer that only notes what it was told to do."""
-    for name in (environment.RUNTIME, environment.DEVELOPMENT):
+    for name in (environment.RUNTIME, environment.SITE, environment.DEVELOPMENT):
         (tmp_path / name).write_text("x==1 \\\n    --hash=sha256:0\n", encoding="utf-8")
     steps = []
 
@@ -146,6 +150,22 @@ def test_tools_are_added_to_what_is_there(course):
     environment.prepare(root, development=True)
     environment.prepare(root)
     assert len(steps) == 3
+
+
+def test_what_makes_the_pages_is_added_and_the_tools_stay(course):
+    root, steps = course
+    environment.prepare(root, site=True)
+    assert len(steps) == 2
+    environment.prepare(root)
+    environment.prepare(root, site=True)
+    assert len(steps) == 2
+    environment.prepare(root, development=True)
+    assert steps[2:] == ["installing the packages"]
+    (root / environment.SITE).write_text("y==2 \\\n    --hash=sha256:0\n", encoding="utf-8")
+    environment.prepare(root, site=True)
+    assert len(steps) == 4
+    environment.prepare(root, development=True)
+    assert len(steps) == 4, "adding one group has forgotten the other"
 
 
 def test_without_uv_what_uv_made_is_made_again_to_add_the_tools(course, monkeypatch):
@@ -249,7 +269,7 @@ def test_a_failed_step_shows_the_output_and_what_to_do(tmp_path, capsys, output,
 
 
 def test_trouble_is_exit_code_3(monkeypatch, capsys):
-    def fail(root, development=False):
+    def fail(root, development=False, site=False):
         raise TroubleError("no disk")
 
     monkeypatch.setattr(environment, "prepare", fail)
@@ -615,7 +635,7 @@ def test_versions_meet_clauses(version, clause, met):
 
 
 def test_a_lock_that_cannot_be_renewed_stays_as_it_was(tmp_path, monkeypatch, capsys):
-    for name in (environment.RUNTIME, environment.DEVELOPMENT):
+    for name in (environment.RUNTIME, environment.SITE, environment.DEVELOPMENT):
         (tmp_path / name).write_text(f"{name} as it was\n", encoding="utf-8")
     fake = tmp_path / "fake.py"
     fake.write_text(
@@ -630,6 +650,6 @@ def test_a_lock_that_cannot_be_renewed_stays_as_it_was(tmp_path, monkeypatch, ca
         environment.subprocess, "run", lambda command, **more: real([sys.executable, str(fake), *command[1:]], **more)
     )
     assert environment.lock(tmp_path, []) == 1
-    for name in (environment.RUNTIME, environment.DEVELOPMENT):
+    for name in (environment.RUNTIME, environment.SITE, environment.DEVELOPMENT):
         assert (tmp_path / name).read_text(encoding="utf-8") == f"{name} as it was\n"
     assert "as they were" in capsys.readouterr().err
