@@ -100,7 +100,7 @@ def _lessons(phase: Phase, links: Links) -> str:
         )
         for number, lesson in enumerate(phase.lessons, 1)
     ]
-    return markdown.table(("", "lesson", "minutes", "work in"), rows)
+    return markdown.table(("no.", "lesson", "minutes", "work in"), rows)
 
 
 def _connections(phase: Phase, known: Mapping[str, str]) -> str:

@@ -25,11 +25,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
+MISSING: list[str] = []
+
+
 def missing(what: str) -> None:
     """Skip, or fail where a browser is demanded: a check that is not made must not pass for one that was."""
     if os.environ.get("REQUIRE_BROWSER") == "1":
         pytest.fail(f"{what}, and REQUIRE_BROWSER=1 demands the browser tests", pytrace=False)
-    pytest.skip(f"{what}. Debian has it: apt-get install chromium")
+    MISSING.append(what)
+    pytest.skip(what)
+
+
+def pytest_terminal_summary(terminalreporter) -> None:
+    for what in sorted(set(MISSING)):
+        terminalreporter.write_line(f"The browser tests were skipped: {what}. Debian has it: apt-get install chromium")
 
 
 @pytest.fixture(scope="package")

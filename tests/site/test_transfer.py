@@ -201,6 +201,7 @@ def test_everything_is_erased_only_when_it_is_meant(reader):
     page.evaluate("localStorage.setItem('other', 'stays')")
     bring(page, document({"check/tiny-01/stage/understand": {"at": AT, "done": True}, "setting/name": {"at": AT, "value": "Ana"}}))
     other = ana.open("unit.html")
+    page.bring_to_front()
     for leave in (lambda: page.keyboard.press("Escape"), lambda: page.get_by_role("button", name="Cancel").click()):
         page.get_by_role("button", name="Erase everything …").click()
         assert page.evaluate("document.activeElement.textContent") == "Cancel"

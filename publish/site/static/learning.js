@@ -34,7 +34,7 @@
     const rule = `A finished lesson comes back after ${course.review.INTERVALS.slice(0, -1).join(", ")} and ${last} days. Look at its questions again, then say so here.`;
     if (!rows.length) return [make("p", {}, `${rule} No lesson is finished yet.`)];
     const head = make("tr", {}, ["Lesson", "Finished", "Reviews", "Next"].map((word) => make("th", { scope: "col" }, word)));
-    return [make("p", {}, rule), make("div", { class: "course-table", tabindex: "0", role: "region", "aria-label": "Reviews" }, make("table", {}, make("thead", {}, head), make("tbody", {}, rows)))];
+    return [make("p", {}, rule), make("div", { class: "course-table", tabindex: "0", role: "region", "aria-label": "Table of the reviews" }, make("table", {}, make("thead", {}, head), make("tbody", {}, rows)))];
   }
 
   // --- progress --------------------------------------------------------------------------------------------------
