@@ -14,7 +14,7 @@ export SUBMISSIONS UNIT FILE
 
 RUN = $(PYTHON) -m environment
 
-.PHONY: help grade check lab test endurance fuzz lint build build-check bundle reset record verify lock bench
+.PHONY: help grade check lab test endurance fuzz lint build build-check bundle site serve reset record verify lock bench
 
 help:
 	@$(RUN) --targets
@@ -45,6 +45,12 @@ build-check: ## fail where a generated file is not what `make build` would write
 
 bundle: ## write a project as a ZIP without its solution: PROJECT=recovery-audit
 	@$(RUN) publish bundle $(if $(UNIT),"$$UNIT") $(ARGS)
+
+site: ## write the pages to _site/, to be read without a network: ARGS=--fresh
+	@$(PYTHON) -m environment --site publish site $(ARGS)
+
+serve: ## show _site/ to browsers on this machine: ARGS="--port 8000"
+	@$(RUN) publish serve $(ARGS)
 
 test: ## run the tests: ARGS="-k comparison -x"
 	@$(PYTHON) -m environment --dev pytest $(ARGS)

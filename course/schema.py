@@ -428,6 +428,25 @@ class PhaseFile(Model):
     project: PhaseProject
 
 
+class Term(Model):
+    """A word of a phase, and what it means there.
+
+    Attributes:
+        lesson: the lesson that introduces it, in whose files it must occur.
+    """
+
+    name: Text
+    lesson: LessonId
+    text: Text
+
+
+class GlossaryFile(Model):
+    """`glossary.toml` of a phase."""
+
+    format: Literal[1]
+    terms: tuple[Term, ...] = Field(min_length=1, alias="term")
+
+
 class PhaseEntry(Model):
     """One row of `course.toml`. A phase whose folder does not exist is planned, and shown as such."""
 
@@ -454,6 +473,7 @@ class CourseFile(Model):
 FILES: dict[str, type[Model]] = {
     "course.toml": CourseFile,
     "phase.toml": PhaseFile,
+    "glossary.toml": GlossaryFile,
     "lesson.toml": LessonFile,
     "project.toml": ProjectFile,
     "quiz.toml": QuizFile,

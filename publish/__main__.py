@@ -1,12 +1,14 @@
-"""`python -m publish`: write the files that people read, say what has drifted, bring an exercise back."""
+"""`python -m publish`: write the files and the site that people read, say what has drifted, bring an exercise back."""
 
 from __future__ import annotations
 
+import importlib
 import io
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -16,10 +18,11 @@ from course.errors import CourseError, Problem
 from publish import build as building
 from publish import bundle
 from publish.build import Report
+from publish.site import serve
 
 app = typer.Typer(
     help=(
-        "Write the files that people read and work in, from the lessons: reference notebooks, exercises, study guides, schemas. "
+        "Write what people read and work in, from the lessons: reference notebooks, exercises, study guides, schemas, the site. "
         "Nothing is run for it: outputs and numbers come from the receipts that `make record` wrote."
     ),
     no_args_is_help=True,
@@ -120,6 +123,66 @@ def bundle_command(
 
     for line in _run(write).done:
         typer.echo(line)
+
+
+@app.command("site")
+def site_command(
+    out: Annotated[Path | None, typer.Option(help="The folder for the site; _site in the course if absent.")] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Make every page anew, whatever has changed.")] = False,
+) -> None:
+    """Write the site: every lesson, project and guide as pages that need no network, with everything to download.
+
+    Only what has changed is made again. A warning, a formula that cannot be read or a link that leads nowhere is a fault.
+
+    Exit code: 0 written, 1 a fault in the course's files, 2 wrong arguments.
+    """
+    course, began = _course(None), time.monotonic()
+    build = _site_module("build")
+
+    def write() -> Report:
+        made = build.build(course, out, fresh=fresh)
+        seconds = time.monotonic() - began
+        return Report(
+            done=[
+                f"wrote {made.folder / 'index.html'}: {made.pages} pages, {made.written} of them new or changed; "
+                f"{made.links} links lead somewhere; {seconds:.1f} s"
+            ]
+        )
+
+    for line in _run(write).done:
+        typer.echo(line)
+
+
+@app.command("serve")
+def serve_command(
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any that is free.")] = 8000,
+    out: Annotated[Path | None, typer.Option(help="The folder of the site; _site in the course if absent.")] = None,
+) -> None:
+    """Show the site to browsers on this machine, and to nobody else. Stop with Ctrl-C.
+
+    Exit code: 0 stopped, 1 there is no site or the port is taken, 2 wrong arguments.
+    """
+    try:
+        folder = out or catalogue.find_root() / "_site"
+    except CourseError as error:
+        _stop(FAULT, *error.problems)
+    if not (folder / "index.html").is_file():
+        _stop(FAULT, f"{folder} holds no site — write it with `make site` (python -m environment --site publish site)")
+    try:
+        serve.serve(folder, port, typer.echo)
+    except OSError as error:
+        _stop(FAULT, f"port {port}: {error.strerror or error} — choose another with --port, or --port 0 for any that is free")
+
+
+def _site_module(name: str) -> Any:
+    """A module of what makes the pages; ends the command where Sphinx is not installed."""
+    try:
+        return importlib.import_module(f"publish.site.{name}")
+    except ModuleNotFoundError as error:
+        _stop(
+            FAULT,
+            f"{error.name} is not installed — run `make site` or `python -m environment --site publish site`, which installs it",
+        )
 
 
 def _stop(code: int, *messages: str | Problem) -> NoReturn:

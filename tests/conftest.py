@@ -36,6 +36,14 @@ def cache() -> Path:
 
 
 @pytest.fixture(scope="session")
+def site(cache: Path) -> Path:
+    """The whole site, in a folder of the tests' own: of what has not changed since the last run nothing is made again."""
+    from publish.site.build import build as build_site
+
+    return build_site(load(ROOT), cache / "tests-site" / "pages", memory=cache / "tests-site" / "memory").folder
+
+
+@pytest.fixture(scope="session")
 def tiny_root(tmp_path_factory: pytest.TempPathFactory, cache: Path) -> Path:
     """A copy of the fixture course, recorded once. Tests that change it copy it again."""
     target = tmp_path_factory.mktemp("tiny") / "course"

@@ -23,7 +23,10 @@ FLOORS = {
     },
     "publish": {
         "prose": 1, "recorded": 1, "markdown": 1, "ipynb": 1, "notebooks": 2, "exercises": 2, "projects": 2, "guide": 2, "schemas": 2,
-        "build": 3, "bundle": 3, "__main__": 4,
+        "build": 3, "bundle": 4,
+        "site.keys": 1, "site.elements": 1, "site.formulas": 1, "site.links": 1, "site.serve": 1, "site.sheets": 3, "site.downloads": 5,
+        "site.data": 4, "site.glossary": 4, "site.parts": 6, "site.whole": 6, "site.units": 7, "site.words": 7, "site.extension": 8, "site.build": 9,
+        "__main__": 10,
     },
 }  # fmt: skip
 ARROWS = {"course": {"course"}, "graders": {"graders", "course"}, "publish": {"publish", "course"}}

@@ -40,6 +40,10 @@ GOOD = {"format": 1, "folder": "/here/.venv", "python": "3.13", "runtime": "r" *
         (GOOD | {"development": "d"}, WANT._replace(development="d"), "nothing"),
         (GOOD | {"development": "old"}, WANT._replace(development="d"), "add"),
         (GOOD | {"development": "old"}, WANT, "nothing"),
+        (GOOD, WANT._replace(site="s"), "add"),
+        (GOOD | {"site": "old"}, WANT._replace(site="s"), "add"),
+        (GOOD | {"site": "s"}, WANT._replace(site="s"), "nothing"),
+        (GOOD | {"site": "s"}, WANT, "nothing"),
         (GOOD, WANT._replace(scale="s"), "add"),
         (GOOD | {"scale": "s"}, WANT._replace(scale="s"), "nothing"),
         (GOOD | {"scale": "old"}, WANT._replace(scale="s"), "add"),
@@ -167,7 +171,7 @@ def test_what_is_added_later_leaves_what_was_added_before(course):
     root, steps = course
     installed = root / "installed.txt"
     environment.prepare(root, development=True)
-    assert installed.read_text(encoding="utf-8").split() == [environment.RUNTIME, environment.DEVELOPMENT]
+    assert installed.read_text(encoding="utf-8").split() == [environment.RUNTIME, environment.SITE, environment.DEVELOPMENT]
     environment.prepare(root, scale=True)
     assert installed.read_text(encoding="utf-8") == environment.SCALE
     environment.prepare(root, development=True, scale=True)
@@ -181,6 +185,22 @@ def test_what_is_added_later_leaves_what_was_added_before(course):
     assert len(steps) == 4 and installed.read_text(encoding="utf-8") == environment.SCALE
 
 
+def test_what_makes_the_pages_is_added_and_the_tools_stay(course):
+    root, steps = course
+    environment.prepare(root, site=True)
+    assert len(steps) == 2
+    environment.prepare(root)
+    environment.prepare(root, site=True)
+    assert len(steps) == 2
+    environment.prepare(root, development=True)
+    assert steps[2:] == ["installing the packages"]
+    (root / environment.SITE).write_text("y==2 \\\n    --hash=sha256:0\n", encoding="utf-8")
+    environment.prepare(root, site=True)
+    assert len(steps) == 4
+    environment.prepare(root, development=True)
+    assert len(steps) == 4, "adding one group has forgotten the other"
+
+
 def test_all_at_once_from_nothing(course):
     root, steps = course
     environment.prepare(root, development=True, scale=True)
@@ -191,10 +211,11 @@ def test_all_at_once_from_nothing(course):
 @pytest.mark.parametrize(
     ("words", "extras"),
     [
-        ([], (False, False)),
-        (["--dev"], (True, False)),
-        (["--scale"], (False, True)),
-        (["--scale", "--dev"], (True, True)),
+        ([], (False, False, False)),
+        (["--dev"], (True, False, False)),
+        (["--site"], (False, True, False)),
+        (["--scale"], (False, False, True)),
+        (["--scale", "--dev"], (True, False, True)),
     ],
 )
 def test_what_the_words_before_a_command_ask_for(monkeypatch, words, extras):
@@ -721,7 +742,7 @@ def test_what_goes_with_dask_is_locked_beside_the_rest(tmp_path, monkeypatch):
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     *_, (words, asked) = locked(tmp_path, monkeypatch)
     assert words[-2:] == ["-o", environment.SCALE]
-    assert [words[at + 1] for at, word in enumerate(words) if word == "-c"] == [environment.RUNTIME, environment.DEVELOPMENT]
+    assert [words[at + 1] for at, word in enumerate(words) if word == "-c"] == list(environment.LOCKS[:-1])
     assert asked == environment.asked_for(ROOT)[environment.SCALE] and any(one.startswith("distributed==") for one in asked)
 
 

@@ -48,6 +48,14 @@ lesson = "small-01"
 text = "You can take a mean."
 """
 
+GLOSSARY = """
+format = 1
+[[term]]
+name = "padding"
+lesson = "small-01"
+text = "Zeros up to $n$ slots."
+"""
+
 SCRIPT = """# %% Parameters id="parameters" role="parameters"
 SLOTS = 4
 
@@ -329,6 +337,7 @@ def small(tmp_path: Path) -> Small:
     files = {
         course.root / "course.toml": COURSE,
         course.folder.parent / "phase.toml": PHASE,
+        course.folder.parent / "glossary.toml": GLOSSARY,
         course.folder / "lesson.toml": LESSON,
         course.folder / "quiz.toml": QUIZ,
         course.folder / "lesson.md": WORDS,

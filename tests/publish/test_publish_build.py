@@ -23,7 +23,7 @@ ALL = {
     "exercises/README.md",
     "exercises/manifest.json",
     "phases/06-small/README.md",
-    *(f"docs/schemas/{name}.schema.json" for name in ("course", "phase", "lesson", "project", "quiz", "receipt")),
+    *(f"docs/schemas/{name}.schema.json" for name in ("course", "phase", "glossary", "lesson", "project", "quiz", "receipt")),
 }
 
 

@@ -33,11 +33,11 @@ def test_build_then_check(run):
     code, said = run("build", "--check")
     assert code == 1
     assert "exercises/small-01.py: missing — run `make build`" in said
-    assert "13 drifted" in said
+    assert "14 drifted" in said
     code, said = run("build")
     assert code == 0
     assert "wrote phases/06-small/01-pad/small-01.ipynb" in said
-    assert run("build", "--check", "--strict") == (0, "Generated files: 12 as they should be.\n")
+    assert run("build", "--check", "--strict") == (0, "Generated files: 13 as they should be.\n")
 
 
 def test_a_subfolder_will_do(run, small, monkeypatch):

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from publish import schemas
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-NAMES = ("course", "phase", "lesson", "project", "quiz", "receipt")
+NAMES = ("course", "phase", "glossary", "lesson", "project", "quiz", "receipt")
 
 
 def validator(name):
@@ -26,7 +26,12 @@ def validator(name):
 def data(small, name):
     if name == "receipt":
         return json.loads((small.folder / "receipt.json").read_text())
-    folders = {"course": small.root, "phase": small.folder.parent, "project": FIXTURES / "projects" / "tiny-audit"}
+    folders = {
+        "course": small.root,
+        "phase": small.folder.parent,
+        "glossary": small.folder.parent,
+        "project": FIXTURES / "projects" / "tiny-audit",
+    }
     path = folders.get(name, small.folder) / f"{name}.toml"
     # JSON knows no dates; editors hand them to a schema as text.
     return json.loads(json.dumps(tomllib.loads(path.read_text()), default=date.isoformat))

@@ -1,0 +1,289 @@
+"""The site of the small course: what its pages show, what stops the build, what is made again, and what can be taken along."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from course import catalogue
+from course.errors import CourseError
+from course.receipt import FigureRecord
+from publish import bundle, exercises
+from publish.site import build as building
+from publish.site import keys
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = "phases/06-small/small-01.html"
+PNG = "plot.png"
+
+
+class Pages:
+    """The small course with everything that a site needs."""
+
+    def __init__(self, small, folder: Path) -> None:
+        self.small, self.folder = small, folder
+
+    def record(self) -> None:
+        figures = self.small.folder / "figures"
+        figures.mkdir(exist_ok=True)
+        (figures / "plot.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1"/>', encoding="utf-8")
+        provenance = {"code_sha256": "c" * 64, "environment": {"python": "3.11.7"}}
+        (figures / "plot.json").write_text(json.dumps({"provenance": provenance, "figures": []}), encoding="utf-8")
+        self.small.record()  # writes the image
+        digests = {
+            kind: hashlib.sha256((figures / f"plot.{suffix}").read_bytes()).hexdigest()
+            for kind, suffix in (("svg", "svg"), ("png", "png"), ("data", "json"))
+        }
+        self.small.record(figures={"plot": FigureRecord(**digests)})
+
+    def build(self, folder: Path | None = None, **options):
+        return building.build(catalogue.load(self.small.root), folder or self.folder, **options)
+
+    def problems(self) -> str:
+        with pytest.raises(CourseError) as caught:
+            self.build()
+        print(*caught.value.problems, sep="\n")
+        return "\n".join(map(str, caught.value.problems))
+
+    def read(self, path: str = PAGE) -> str:
+        return (self.folder / path).read_text(encoding="utf-8")
+
+    def bytes(self) -> dict[str, bytes]:
+        return tree(self.folder)
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture
+def pages(small) -> Pages:
+    for name in ("requirements-cpu.txt", "environment.py", "pyproject.toml", "LICENSE", ".gitignore", ".gitattributes"):
+        shutil.copy(ROOT / name, small.root)
+    for name in ("Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"):
+        (small.root / name).write_text(f"# {name}\n\nWords.\n", encoding="utf-8")
+    (small.root / "docs").mkdir()
+    (small.root / "docs" / "grading.md").write_text("# Grading\n\nSee [the course](../course.toml).\n", encoding="utf-8")
+    made = Pages(small, small.root / "_site")
+    made.record()
+    return made
+
+
+def attribute(text: str, name: str) -> list[str]:
+    return re.findall(rf'{name}="([^"]*)"', text)
+
+
+def test_a_lesson_page_keeps_its_promises(pages):
+    result = pages.build()
+    text = pages.read()
+    assert result.pages == result.written
+    assert result.links > 100
+    assert re.findall(r'<section class="stage" data-stage="([^"]*)" id="([^"]*)"', text) == [
+        (one, one) for one in ("understand", "build-run", "experiment", "exercise-check", "evidence")
+    ]
+    assert '<meta name="course-page" content="lesson">' in text
+    assert '<meta name="course-unit" content="small-01">' in text
+    data = json.loads(pages.read("_static/course-data.js").removeprefix("window.courseData = ").removesuffix(";\n"))
+    (unit,) = data["phases"][0]["units"]
+    assert unit["url"] == PAGE
+    for kind, things in (("prediction", unit["predictions"]), ("question", unit["questions"])):
+        forms = re.findall(rf'<form class="{kind}" data-id="([^"]*)" data-key="([^"]*)"', text)
+        assert sorted(forms) == sorted((one["id"], one["key"]) for one in things)
+    assert len(unit["questions"]) == 4
+    marks = {f"small-01/stage/{one['id']}" for one in unit["stages"]} | {one["id"] for one in unit["exercises"] + unit["evidence"]}
+    assert marks == set(attribute("".join(re.findall(r'<input class="done"[^>]*>', text)), "data-id"))
+    assert set(attribute(text, "data-for")) == {one["id"] for one in unit["predictions"]}
+    assert {"small-01/exercise/pad/hint-1", "small-01/exercise/pad/hint-2", "small-01/exercise/pad/solution"} <= set(
+        attribute(text, "data-id")
+    )
+    assert 'alt="Three points; their sum is 12.0."' in text
+    # Each option's answer is there once, and exactly one of each form is right.
+    for form in re.findall(r"<form class=\"(?:prediction|question).*?</form>", text, re.DOTALL):
+        assert sorted(attribute(form, "value")) == sorted(attribute(form, "data-option"))
+        assert attribute(form, "data-correct").count("true") == 1
+
+
+def test_numbers_are_those_of_the_receipt(pages):
+    pages.build()
+    assert "their sum <code" not in pages.read()
+    assert "their sum 12.00" in pages.read()
+    assert "2026-01-02 03:04 UTC" in pages.read()
+    data = json.loads((pages.small.folder / "receipt.json").read_text(encoding="utf-8"))
+    data["facts"]["total"]["data"] = 13.5
+    (pages.small.folder / "receipt.json").write_text(json.dumps(data), encoding="utf-8")
+    pages.build()
+    assert "their sum 13.50" in pages.read()
+    assert "their sum is 13.5." in pages.read()
+
+
+def test_a_local_observation_is_marked(pages):
+    pages.build()
+    local = re.search(r"a local observation: it differs.*?Seconds: 0\.25", pages.read(), re.DOTALL)
+    assert local
+    assert "Values: [2.0" not in local[0]
+
+
+def test_a_bad_formula_names_lesson_line_and_formula(pages):
+    pages.small.change("lesson.md", "Three values and four slots.", "Three values\nand $\\frac{1}{$ slots.")
+    said = pages.problems()
+    assert re.search(r"phases/06-small/01-pad/lesson\.md:3: the formula '\\\\frac\{1\}\{' cannot be read", said), said
+    # What was seen once is not forgotten: a second build must not publish the page.
+    assert pages.problems() == said
+    pages.small.change("lesson.md", "$\\frac{1}{$", "$\\frac{1}{4}$")
+    pages.build()
+    assert "<mfrac><mn>1</mn><mn>4</mn></mfrac>" in pages.read()
+
+
+def test_a_bad_formula_in_a_table_names_its_key(pages):
+    pages.small.change("lesson.toml", "Count the empty slots.", "Count $\\\\nothing$.")
+    assert "phases/06-small/01-pad/lesson.toml: exercise[0].guide[0]" in pages.problems()
+
+
+def test_warnings_and_broken_links_are_faults(pages):
+    pages.small.change("lesson.md", "Divide by what is real.", "See [there](nowhere.md).")
+    assert "phases/06-small/01-pad/lesson.md:54: 'myst' cross-reference target not found: 'nowhere.md'" in pages.problems()
+    pages.small.change("lesson.md", "[there](nowhere.md)", '<a href="elsewhere.html">there</a>')
+    assert f"{PAGE}: elsewhere.html: there is no such file" in pages.problems()
+    pages.small.change("lesson.md", '<a href="elsewhere.html">there</a>', '<img src="https://example.org/x.png" alt="">')
+    assert "it is loaded from outside of the site" in pages.problems()
+
+
+def test_an_unknown_value_is_a_fault(pages):
+    pages.small.change("lesson.md", "{recorded}`Values`", "{recorded}`Nothing`")
+    assert "nothing recorded is called 'Nothing'" in pages.problems()
+
+
+def test_a_figure_that_the_receipt_does_not_name_is_a_fault(pages):
+    (pages.small.folder / "figures" / "plot.svg").write_text("<svg/>", encoding="utf-8")
+    assert "not the figure that the receipt names" in pages.problems()
+
+
+def test_twice_gives_the_same_bytes_and_writes_nothing(pages):
+    pages.build()
+    first, times = pages.bytes(), {path: path.stat().st_mtime_ns for path in (pages.folder / "phases").rglob("*.html")}
+    assert pages.build().written == 0
+    assert pages.bytes() == first
+    assert {path: path.stat().st_mtime_ns for path in times} == times
+    assert pages.build(fresh=True).written > 5
+    assert pages.bytes() == first
+
+
+def test_a_change_makes_only_its_pages_and_the_same_as_a_fresh_build(pages, tmp_path):
+    whole = pages.build().pages
+    pages.small.change("lesson.md", "Divide by what is real.", "Divide by what is really there.")
+    result = pages.build()
+    assert 0 < result.written < whole / 2
+    assert "Divide by what is really there." in pages.read()
+    assert "Divide by what is really there." in pages.read("phases/06-small/notes.html")
+    fresh = pages.build(tmp_path / "fresh", memory=tmp_path / "memory").folder
+    assert tree(fresh) == pages.bytes()
+
+
+def test_a_new_title_reaches_every_page(pages):
+    pages.build()
+    assert "Pad a row" in pages.read("setup.html")
+    pages.small.change("lesson.toml", 'title = "Pad a row"', 'title = "Fill a row"')
+    pages.build()
+    assert not [path for path, data in pages.bytes().items() if path.endswith(".html") and b"Pad a row" in data]
+
+
+def test_a_folder_that_is_no_site_is_left_alone(pages, tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("mine", encoding="utf-8")
+    (mine / "_static").mkdir()  # as another site has it
+    with pytest.raises(CourseError, match="not a site"):
+        pages.build(mine)
+    assert (mine / "thesis.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_the_key_of_a_question_is_that_of_its_content(pages):
+    def key() -> str:
+        return keys.asked(pages.small.lesson.quiz.questions[0])
+
+    before = key()
+    pages.small.change("quiz.toml", 'feedback = "Yes."', 'feedback = "Yes, that is so."')
+    assert key() == before
+    pages.small.change("quiz.toml", 'text = "Why 1?"', 'text = "Why one?"')
+    assert key() != before
+
+
+def test_the_glossary_stands_by_its_lessons(pages):
+    file = pages.small.folder.parent / "glossary.toml"
+    glossary = file.read_text(encoding="utf-8")
+    pages.build()
+    assert 'id="padding"' in pages.read("glossary.html")
+    file.write_text(glossary.replace('"padding"', '"paddock"'), encoding="utf-8")
+    assert "term[0].name: small-01 does not use the word 'paddock'" in pages.problems()
+    file.write_text(glossary.replace("small-01", "small-02"), encoding="utf-8")
+    assert "term[0].lesson: small-02 is no lesson of this phase" in pages.problems()
+    file.write_text(glossary + glossary.replace("format = 1", "").replace("padding", "Padding"), encoding="utf-8")
+    assert "term[1].name: 'Padding' stands twice" in pages.problems()
+
+
+def test_downloads_are_what_the_course_holds(pages):
+    (pages.small.root / "exercises").mkdir()
+    (pages.small.root / "exercises" / "small-01.py").write_text("mine = 1\n", encoding="utf-8")
+    pages.build()
+    files = tree(pages.folder / "downloads" / "small-01")
+    assert set(files) == {
+        "small-01.ipynb", "small-01.py", "small-01-reference.ipynb", "small-01-reference.py", "small-01-given.py", "small-01.md",
+        "small-01-evidence.md", "small-01-receipt.json", "plot.svg", "plot.png", "plot.json",
+    }  # fmt: skip
+    made = exercises.render(pages.small.lesson, {})
+    assert b"REASONING-ONLY" not in files["small-01.ipynb"] + files["small-01.py"]
+    assert files["small-01.py"] == made["exercises/small-01.py"].encode().replace(b"phase 05", b"phase 05 (What comes before)")
+    assert files["small-01-receipt.json"] == (pages.small.folder / "receipt.json").read_bytes()
+    assert b"SOLUTION" not in files["small-01-given.py"]
+    assert b"numerator" not in files["small-01-given.py"]
+    # What a lesson no longer has is gone.
+    (pages.folder / "downloads" / "small-01" / "old.txt").write_text("old", encoding="utf-8")
+    pages.build()
+    assert not (pages.folder / "downloads" / "small-01" / "old.txt").exists()
+
+
+def unpacked(data: bytes, folder: Path) -> Path:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.testzip() is None
+        archive.extractall(folder)
+    (inside,) = folder.iterdir()
+    return inside
+
+
+def test_the_beginner_zip_answers_nothing(pages, tmp_path):
+    course = catalogue.load(pages.small.root)
+    made = bundle.generated(course)
+    data = bundle.beginner(course.phases[1], course, made)
+    assert data == bundle.beginner(course.phases[1], course, made)
+    folder = unpacked(data, tmp_path / "unpacked")
+    files = tree(folder)
+    assert {
+        "exercises/small-01.ipynb",
+        "exercises/small-01.py",
+        "exercises/small-01-evidence.md",
+        "environment.py",
+        "README.md",
+    } <= set(files)
+    everything = b"".join(files.values())
+    for answer in (b"REASONING-ONLY", b"MISTAKE-CODE", b"numerator", b"len(values))"):
+        assert answer not in everything, answer
+
+
+def test_the_zips_hold_a_course_that_can_be_read(pages, tmp_path):
+    course = catalogue.load(pages.small.root)
+    (pages.small.root / "exercises").mkdir(exist_ok=True)
+    (pages.small.root / "exercises" / "small-01.py").write_text("mine = 1\n", encoding="utf-8")
+    made = bundle.generated(course)
+    for name, data in (("phase", bundle.phase(course.phases[1], course, made)), ("course", bundle.course(course, made))):
+        folder = unpacked(data, tmp_path / name)
+        assert [one.id for one in catalogue.load(folder).lessons] == ["small-01"]
+        assert b"mine" not in (folder / "exercises" / "small-01.py").read_bytes()
+        assert (folder / "phases/06-small/01-pad/small-01.ipynb").is_file()
+        assert not [path for path in tree(folder) if "__pycache__" in path or path.startswith(".cache")]
