@@ -269,8 +269,8 @@ print("Same seed restarts; it does not resume")
 # **Predict before you run.** Twelve records, two epochs, one seed given to the sampler. What do you expect of the second epoch?
 #
 # - **A** The same order as the first, because there is only one seed
-# - **B** Another order, in which a record may be missing if the first epoch used it last
-# - **C** The same records, each once, in another order
+# - **B** Another order, in which a record may be missing or come twice
+# - **C** The same records as in the first, each once, in another order
 
 # %% Audit both epochs id="epoch-audit" role="experiment"
 # cell: epoch-audit
@@ -374,7 +374,7 @@ panels[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.32), ncols=3, frameo
 # <details>
 # <summary>How to read the figure</summary>
 #
-# Read from left to right: that is the order of delivery. In the upper panel the thick line lies between positions 11 and 12, where a batch ends as well; each epoch is three whole batches. In the lower panel it lies between positions 12 and 13, inside the batch at positions 12 to 15. The circle and one of the squares in this batch have the same height: the record that ends epoch 0 comes again early in epoch 1, so the batch `[11, 2, 0, 11]` holds it twice, and one update reads it twice. The remainder appears once, at the end of the stream. In the code a column of the figure is one element of `order`; the plot shows order and membership, not speed.
+# Read from left to right: that is the order of delivery. In the upper panel the thick line lies between positions 11 and 12, where a batch ends as well; each epoch is three whole batches. In the lower panel it lies between positions 12 and 13, inside the batch at positions 12 to 15. The circle and one of the squares in this batch have the same height: the record that ends epoch 0 comes again early in epoch 1, so the batch `[11, 2, 0, 11]` holds it twice, and one update reads it twice. The remainder appears once, at the end of the stream: with $n$ records, two epochs and batches of $B$ the last batch holds $2n \bmod B$ records, or $B$ where that is 0. With 13 records the sizes are `[4, 4, 4, 4, 4, 4, 2]`, and `drop_remainder=True` drops `[9, 7]` at the very end, not a record of each epoch. In the code a column of the figure is one element of `order`; the plot shows order and membership, not speed.
 #
 # </details>
 
@@ -385,7 +385,7 @@ panels[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.32), ncols=3, frameo
 #
 # - **A** Four: without workers a record is read when it is needed
 # - **B** Eight: it keeps one batch ready
-# - **C** All 24: something reads on while nobody asks
+# - **C** All 24: something in it reads on while nobody asks
 
 # %% Reading ahead is not delivering id="read-ahead" role="experiment"
 # cell: read-ahead
@@ -451,8 +451,8 @@ assert ahead_read > ahead_delivered
 # **Predict before you run.** A position was saved over 12 records. It is restored over the same records in reverse order, by a class that inherited its `__repr__`. What does the DataLoader do?
 #
 # - **A** It refuses, because the first restored record differs
-# - **B** It accepts, and delivers other records without a word
-# - **C** It accepts, and the records are the same, since the IDs travel with the state
+# - **B** It accepts, and the right records come, by the IDs in the state
+# - **C** It accepts, and delivers other records without a word
 
 # %% A cursor is only as good as its source id="changed-source" role="experiment"
 # cell: changed-source
@@ -517,15 +517,15 @@ assert loader_answers["reversed, old name"] == [COUNT - 1 - one for one in batch
 # <summary>Your prediction: what each answer tells</summary>
 #
 # - **A**: It never compares records. At the restore it has not read any.
-# - **B** (right): Sampler and source have the names they had. What the names stand for has changed, and nobody asked.
-# - **C**: No ID is in the state. It holds a position, and position and source together make a record.
+# - **B**: No ID is in the state. It holds a position, and position and source together make a record.
+# - **C** (right): Sampler and source have the names they had. What the names stand for has changed, and nobody asked.
 #
 # </details>
 #
 # <details>
 # <summary>What to expect, and what it means</summary>
 #
-# The Dataset cursor `{'next_index': 28}` is accepted for all four sources. The DataLoader refuses the longer source (`'Sampler in checkpoint does not match dataloader sampler'`) and the reversed one under its own name (`'DataSource in checkpoint does not match datasource in dataloader'`). It accepts the reversed one under the old name and delivers `[11, 6, 10, 9]` instead of `[0, 5, 1, 2]`.
+# The Dataset cursor `{'next_index': 28}` is accepted for all four sources: the right next batch is `[11, 2, 10, 1]`, the longer source delivers `[9, 16, 7, 11]` and the reversed one `[0, 9, 1, 10]`, under either name. The DataLoader refuses the longer source (`'Sampler in checkpoint does not match dataloader sampler'`) and the reversed one under its own name (`'DataSource in checkpoint does not match datasource in dataloader'`). It accepts the reversed one under the old name and delivers `[11, 6, 10, 9]` instead of `[0, 5, 1, 2]`.
 #
 # The Dataset API saves a position and trusts you with the rest. The DataLoader saves names beside it and compares names, so it is as watchful as the text that `__repr__` returns. Neither looks at a record. Whoever needs to know that the data are the same saves a digest of the data.
 #
@@ -582,8 +582,8 @@ assert isinstance(into_a_fresh_one, str)
 # **Predict before you run.** Eleven records, two hosts, `drop_remainder=False`, one epoch. How many records do the two loaders deliver together?
 #
 # - **A** Eleven: the shares are six and five
-# - **B** Ten: each stops after five
-# - **C** Twelve: the shorter share is filled up with a repeated record
+# - **B** Ten: each host stops after five records
+# - **C** Twelve: the shorter share is filled up by a repeat
 
 # %% Two hosts, eleven records id="two-hosts" role="experiment"
 # cell: two-hosts
@@ -717,7 +717,7 @@ def run_as_script(job, patience=150.0):
 # **Predict before you run.** Two worker processes instead of none, everything else equal. What becomes of the first batch, `[8, 6, 7, 9]`?
 #
 # - **A** It stays: the sampler fixes the order, and workers only help with reading
-# - **B** It depends on which worker is quicker
+# - **B** It depends on the run: the quicker of the two workers delivers first
 # - **C** It becomes positions 0, 2, 4 and 6 of the stream, in every run
 
 # %% Worker processes, and their state restored id="worker-processes" role="experiment"

@@ -589,7 +589,7 @@ def run_child(name, **environment):
 #
 # - **A** Loss and parameters: Adam's memory fades within a few updates anyway.
 # - **B** Nothing: the wrong optimizer changes the loss as well.
-# - **C** The loss, but not the parameters after it.
+# - **C** The loss, but not the parameters after it: only the move differs.
 
 # %% Model only id="model-only" role="experiment"
 # cell: model-only
@@ -668,7 +668,7 @@ print("Reset key changes the noisy objective")
 # - **A** All four: each of them is a serious fault.
 # - **B** Key and cursor: both change what the loss is taken of.
 # - **C** The moments only: a weaker optimizer gives a larger loss.
-# - **D** The cursor only.
+# - **D** The cursor only: the others change the first loss by less, or not at all.
 
 # %% What each omission costs id="omissions" role="experiment"
 # cell: omissions
@@ -736,7 +736,7 @@ assert not any(cost[name]["same state"] for name in cases if name != "nothing")
 # **Predict before you run.** Four runs are restored after update 7, each without one part: Adam's moments, the key, the data cursor, or the counter that a warm-up schedule reads. In which of them is the loss of update 8 exactly that of the uninterrupted run?
 #
 # - **A** In none of them: each lacks something that training needs.
-# - **B** Without the moments, and without the counter.
+# - **B** Without the moments, and without the counter: both act later.
 # - **C** Without the moments only: a counter decides which batch comes.
 # - **D** Without the key only: 0.04 of noise is too little to matter.
 
@@ -789,8 +789,8 @@ ax.grid(alpha=0.3)
 # **Predict before you run.** One of Adam's moments is moved by 1e-7, which is less than one part in a million of its value. Who notices: `allclose` with tolerances of 1e-6, or the comparison of bits?
 #
 # - **A** Both: 1e-7 is larger than the spacing of float32 numbers there.
-# - **B** The comparison of bits only.
-# - **C** Neither: float32 cannot hold a change that small.
+# - **B** The comparison of bits only: any other number has other bits.
+# - **C** Neither: float32 cannot hold so small a change.
 
 # %% What a tolerance does not notice id="nudge" role="experiment"
 # cell: nudge

@@ -488,8 +488,8 @@ def attempt_resume(resume, path, batch_size, promised):
 #
 # **Predict before you run.** The state after update 2 is restored, but the reader begins again. What gives the fault away?
 #
-# - **A** The loss: it jumps up, because the data do not fit the state
-# - **B** The IDs of the next batch
+# - **A** The IDs of the next batch, held against those that were due
+# - **B** The loss: it jumps up, because the data do not fit the state
 # - **C** An exception: the reader refuses a state that is ahead of it
 
 # %% The reader begins again id="reader-restarted" role="experiment"
@@ -502,8 +502,8 @@ print("Reader restarted:", restarted_orders[0], "loss", restarted_losses[0])
 # <details>
 # <summary>Your prediction: what each answer tells</summary>
 #
-# - **A**: Every record fits every state. Other records have another loss, in either direction, and here it is the pleasant one.
-# - **B** (right): They are those of the very first batch. The loss is a plausible number for a plausible batch, and nobody knows by heart what it should have been.
+# - **A** (right): They are those of the very first batch. The loss is a plausible number for a plausible batch, and nobody knows by heart what it should have been.
+# - **B**: Every record fits every state. Other records have another loss, in either direction, and here it is the pleasant one.
 # - **C**: State and reader do not know of each other. What ties them together is that they were saved at one boundary, and the comparison you make.
 #
 # </details>
@@ -511,7 +511,7 @@ print("Reader restarted:", restarted_orders[0], "loss", restarted_losses[0])
 # <details>
 # <summary>What to expect, and what it means</summary>
 #
-# The IDs of the very first batch, and a loss far below the 0.5496 that is due. No exception, and no warning.
+# The IDs of the very first batch, and a loss far below the 0.5496 that is due: -63 %. No exception, and no warning.
 #
 # State and reader are both valid, but they belong to different boundaries. The loss is that of other records than those that were due. It may come out higher or lower; here it is lower, and looks like progress. Two batches are now used twice, and the count of completed updates says nothing about it. The IDs say it at once.
 #
@@ -522,8 +522,8 @@ print("Reader restarted:", restarted_orders[0], "loss", restarted_losses[0])
 #
 # **Predict before you run.** Now the reader is restored, and the state is a fresh one. What does a check of the next IDs report?
 #
-# - **A** Right IDs
-# - **B** Wrong IDs, since the state is at step 0 and the reader follows the step
+# - **A** Right IDs in this batch and in all that follow
+# - **B** Wrong IDs, since the reader follows the step, which is 0
 # - **C** Right IDs in the first batch, wrong ones later
 
 # %% Only the reader is restored id="reader-restored" role="experiment"
@@ -670,7 +670,7 @@ print("Longer run, bit-equal resumed updates:", long_equal)
 # **Predict before you run.** Four parts can be kept or lost, which makes 15 faulty restores. How many of them does a check of the next IDs find?
 #
 # - **A** All 15: every fault shows in the data sooner or later
-# - **B** 4, one for each part
+# - **B** 4: one for each part, lost by itself
 # - **C** 8: the cursor lost, each of the others kept or not
 
 # %% Sixteen partial restores id="sixteen" role="experiment"
@@ -788,9 +788,9 @@ axes.set_title("white: the same bits, light: within 10 %, dark: further off", fo
 #
 # **Predict before you run.** A position is set on a reader whose source has one edited label and the same `repr`. Who notices?
 #
-# - **A** The `DataLoader`: it validates the source that it is given
-# - **B** Neither of Grain's two interfaces
-# - **C** A check of the next IDs
+# - **A** Neither of Grain's two interfaces, and no check of IDs
+# - **B** The `DataLoader`: it validates the source that it is given
+# - **C** A check of the next IDs: the edited record has another
 
 # %% Five changed inputs, three gates id="changed-inputs" role="experiment"
 # cell: changed-inputs
@@ -819,8 +819,8 @@ print("Refused of 5 changed inputs:", ", ".join(f"{gate} {n}" for gate, n in ref
 # <details>
 # <summary>Your prediction: what each answer tells</summary>
 #
-# - **A**: It validates the text that the source prints about itself. This source tells an old story.
-# - **B** (right): Neither reads the data. Whether the contents are still the same can be known only from a digest, or from a version that someone guarantees.
+# - **A** (right): Neither reads the data. Whether the contents are still the same can be known only from a digest, or from a version that someone guarantees.
+# - **B**: It validates the text that the source prints about itself. This source tells an old story.
 # - **C**: The label was edited, not the order. Every ID stands where it should.
 #
 # </details>

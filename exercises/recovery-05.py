@@ -408,7 +408,7 @@ print(f"Updates while the writer was held: 3; completed at the three looks: {com
 #
 # At the first two looks there is one folder with a temporary name, nothing is completed and nothing published, although the three updates are done; announcing the save is refused with a FileNotFoundError. Once the gate is open and the wait has returned, the folder has its final name and holds the state of the request, not of the updates made since. It is still not published: nobody did it.
 #
-# The return of save() is a receipt for a request. Orbax has its own copy of the state by then, so the run may go on; but which bytes are on the disk, and under which name, is known only after the wait. Completion and publication are different events, and the second is yours.
+# The return of save() is a receipt for a request. Orbax has its own copy of the state by then, and a JAX array never changes in place, so the run may go on; but which bytes are on the disk, and under which name, is known only after the wait. Completion and publication are different events, and the second is yours.
 #
 # </details>
 
@@ -417,8 +417,8 @@ print(f"Updates while the writer was held: 3; completed at the three looks: {com
 #
 # **Predict before you run.** The writer of a save fails in its thread. The loop waits, catches the exception, logs it, and waits once more. What does the second wait do?
 #
-# - **A** It raises the same exception again
-# - **B** It returns as after a good save
+# - **A** It returns as after a good save
+# - **B** It raises the same exception again
 # - **C** It tries the write again
 
 # %% A writer that fails in the background id="background-failure" role="experiment"
@@ -449,8 +449,8 @@ print(f"Background failure raised by the two waits: {waits}; accepted stays {acc
 # <details>
 # <summary>Your prediction: what each answer tells</summary>
 #
-# - **A**: It would be safer so. Orbax hands the exception over once and then forgets it; its source says that this is deliberate.
-# - **B** (right): The exception was given to the first wait. Whoever decides by the second one alone announces a checkpoint that does not exist, unless something looks at the disk.
+# - **A** (right): The exception was given to the first wait. Whoever decides by the second one alone announces a checkpoint that does not exist, unless something looks at the disk.
+# - **B**: It would be safer so. Orbax hands the exception over once and then forgets it; its source says that this is deliberate.
 # - **C**: There is no retry: the copy is gone with the failed save. A new save has to be requested, with the state as it is by then.
 #
 # </details>
@@ -469,8 +469,8 @@ print(f"Background failure raised by the two waits: {waits}; accepted stays {acc
 #
 # **Predict before you run.** A writer is killed when all arrays of step 2 and the complete new manifest are on the disk, but the manifest still bears the name LATEST.pending. What should recovery select?
 #
-# - **A** Step 2: everything that belongs to it is there
-# - **B** Step 1: the announcement did not take place
+# - **A** Step 1: the announcement did not take place
+# - **B** Step 2: everything that belongs to it is there
 # - **C** Neither: the folder is inconsistent and a person must look
 
 # %% SIGKILL at four points of a save id="failpoints" role="experiment"
@@ -520,8 +520,8 @@ if DRILLS:
 # <details>
 # <summary>Your prediction: what each answer tells</summary>
 #
-# - **A**: You know that because you chose the failpoint. A reader that finds LATEST.pending cannot tell whether it is complete or was cut off in the middle, and a rule that guesses will be wrong some day.
-# - **B** (right): One update is lost and nothing is guessed. Losing what was not announced is the price that was agreed on when the cadence was chosen.
+# - **A** (right): One update is lost and nothing is guessed. Losing what was not announced is the price that was agreed on when the cadence was chosen.
+# - **B**: You know that because you chose the failpoint. A reader that finds LATEST.pending cannot tell whether it is complete or was cut off in the middle, and a rule that guesses will be wrong some day.
 # - **C**: Nothing that was published has changed: step 1 and LATEST.json are as they were. Recovery without a person is the point of the protocol.
 #
 # </details>
@@ -626,7 +626,7 @@ elif DRILLS:
 # <details>
 # <summary>What to expect, and what it means</summary>
 #
-# Without a handler the process dies of the signal and recovery has step 1. With a save inside the handler it ends with exit code 0 and a published step 2, whose weights already hold half of the update to step 3. With a flag that is looked at between updates it ends with exit code 0 and a whole step 3. On Windows the drill is skipped: nothing there delivers a SIGTERM to a handler.
+# Without a handler the process dies of the signal and recovery has step 1. With a save inside the handler it ends with exit code 0 and a published step 2, whose weights already hold half of the update to step 3. With a flag that is looked at between updates it ends with exit code 0 and a whole step 3. The three exit codes: `[-15, 0, 0]`. On Windows the drill is skipped: nothing there delivers a SIGTERM to a handler.
 #
 # A signal arrives anywhere, also between two statements that belong together. The handler should note it and nothing else; the loop acts at the next place where the state is whole, and exits after the write has been published. The digest accepts the broken step: it vouches for the bytes that were written, not for what they mean.
 #
@@ -724,8 +724,8 @@ if DRILLS:
 #
 # **Predict before you run.** A CheckpointManager is in the middle of saving step 2. What does its latest_step() say, and what does a new process say after this one is killed?
 #
-# - **A** 1 now, and 1 afterwards
-# - **B** 2 now, and 1 afterwards
+# - **A** 1 now, and 1 afterwards, since only the rename counts
+# - **B** 2 now, and 1 afterwards, since the two mean different things
 # - **C** 2 now, and 2 afterwards, since all bytes were written
 
 # %% A manager killed while it saves id="manager-killed" role="experiment"
@@ -814,7 +814,7 @@ if DRILLS:
 # **Predict before you run.** A manager keeps the two checkpoints with the smallest loss; steps 0 to 3 have the losses .5, .1, .4, .9. The run crashes after step 3. From which step does it resume?
 #
 # - **A** 2: the newest of those that were kept
-# - **B** 1: the best one
+# - **B** 1: the best one of those that were kept
 # - **C** 3: the newest is always kept for recovery
 
 # %% What a manager keeps id="retention" role="experiment"
@@ -871,8 +871,8 @@ if DRILLS:
 #
 # **Predict before you run.** A save stops the run for 60 s and it fails every 4 h on average. An asynchronous save of the same state stops it for 5 s only, though the write still takes 60 s. What happens to the interval that wastes least?
 #
-# - **A** It stays: the write still takes 60 s
-# - **B** It becomes about twelve times shorter, since a save costs a twelfth
+# - **A** It stays the same: the write takes 60 s
+# - **B** It becomes about twelve times shorter
 # - **C** It becomes about three and a half times shorter
 
 # %% How often to save id="cadence" role="figure"

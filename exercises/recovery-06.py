@@ -378,8 +378,8 @@ client.log_metric(chosen_id, "test_mse", test_mse, step=UPDATES)
 # **Predict before you run.** Both runs make 30 updates on noise-free data. What do their training errors look like on a logarithmic axis?
 #
 # - **A** Both fall, then both flatten at a common floor
-# - **B** Both fall almost straight, with different slopes
-# - **C** The larger rate overshoots and swings up and down
+# - **B** The larger rate overshoots and swings up and down
+# - **C** Both fall almost straight, with different slopes
 
 # %% Both curves, as stored id="curves" role="figure"
 # cell: curves
@@ -409,8 +409,8 @@ axes.legend()
 # <summary>Your prediction: what each answer tells</summary>
 #
 # - **A**: A floor needs noise in the targets, or float32 running out of digits. There is no noise here, and 30 updates are too few for the second.
-# - **B** (right): Each update multiplies the errors of weight and bias by fixed factors, so the logarithm falls by nearly the same amount each time, and the rate sets the slope.
-# - **C**: Its factors are 1 - 4 * 0.15 = 0.4 for the weight and 1 - 2 * 0.15 = 0.7 for the bias: both positive and below one. An error would change its sign above rate 0.25 and grow above 0.5.
+# - **B**: Its factors are 1 - 4 * 0.15 = 0.4 for the weight and 1 - 2 * 0.15 = 0.7 for the bias: both positive and below one. An error would change its sign above rate 0.25 and grow above 0.5.
+# - **C** (right): Each update multiplies the errors of weight and bias by fixed factors, so the logarithm falls by nearly the same amount each time, and the rate sets the slope.
 #
 # </details>
 #
@@ -426,8 +426,8 @@ axes.legend()
 #
 # **Predict before you run.** Rate 0.15 ends with a far lower validation error than rate 0.02 after 30 updates. Which sentence do the two runs support?
 #
-# - **A** A larger learning rate is the better choice for this model
-# - **B** With this data, program and budget, 0.15 ended lower
+# - **A** With this data, program and budget, 0.15 ended lower
+# - **B** A larger learning rate is the better choice for this model
 # - **C** Rate 0.02 converges to a worse line than rate 0.15
 
 # %% The stored comparison id="stored-comparison" role="experiment"
@@ -448,8 +448,8 @@ assert updates_needed > UPDATES
 # <details>
 # <summary>Your prediction: what each answer tells</summary>
 #
-# - **A**: Two rates at one budget say nothing about a third rate. At 0.55 the weight's factor is 1 - 2.2 = -1.2, and the error grows without end.
-# - **B** (right): That is what was held fixed and what was varied. The budget belongs in the sentence, as the closed form shows.
+# - **A** (right): That is what was held fixed and what was varied. The budget belongs in the sentence, as the closed form shows.
+# - **B**: Two rates at one budget say nothing about a third rate. At 0.55 the weight's factor is 1 - 2.2 = -1.2, and the error grows without end.
 # - **C**: Both rates lead to the same line. The smaller one has not arrived yet: its error still shrinks by the same factor with each update.
 #
 # </details>
@@ -457,7 +457,7 @@ assert updates_needed > UPDATES
 # <details>
 # <summary>What to expect, and what it means</summary>
 #
-# The stored values equal those in memory, and the difference is positive: rate 0.15 has the lower validation error after 30 updates. By the closed form the smaller rate would come equally far after 263 updates.
+# The stored values equal those in memory, and the difference is positive, 0.11994461664726686: rate 0.15 has the lower validation error after 30 updates. By the closed form the smaller rate would come equally far after 263 updates.
 #
 # The store supports one sentence: with this data, this program and 30 updates, rate 0.15 ended lower. It is a comparison of two configurations at one budget. It ranks neither learning rates nor optimizers in general; with a budget of a few hundred updates both models would pass the same limit.
 #
@@ -518,7 +518,7 @@ late = client.get_run(rules_run).data.metrics["late"]
 # <details>
 # <summary>What to expect, and what it means</summary>
 #
-# The changed parameter raises. All four points stay, and `latest` is 0.3. The doubled point is stored once. The finished run accepts a late metric.
+# The changed param raises with the code `'INVALID_PARAMETER_VALUE'`. All four points stay, `[(1, 0.5), (2, 0.4), (2, 0.3), (1, 0.9)]`, and the run's value, its `latest`, is 0.3. Of the doubled point 1 row is left, because MLflow's table has key, timestamp, step and value in its primary key. The finished run accepts a late metric and stores 1.0.
 #
 # Params are written once; metrics are an append-only list in which `latest` means the highest step, not the newest message; equal rows collapse; and `FINISHED` is a word, not a lock. A resumed job that logs step 1 again cannot spoil `latest`, but its curve has two values there. Recorded with MLflow 3.16.1 and SQLite.
 #

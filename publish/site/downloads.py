@@ -74,6 +74,10 @@ class Downloads:
             f"{FOLDER}/training-systems.zip", "The whole course", "every lesson, project and tool, solutions included", data
         )
 
+    def around(self, sheet: Sheet) -> tuple[Download, ...]:
+        """The ZIPs that a lesson or project belongs to: those of its phase, if that has lessons, and that of the course."""
+        return (*(self.phases.get(sheet.phase.entry.id, ()) if sheet.phase else ()), self.course)
+
     def files(self) -> dict[str, bytes]:
         """Every download, by path."""
         groups = [*self.units.values(), *self.phases.values(), (self.course,)]

@@ -337,10 +337,18 @@ class Parts:
             classes=["run"],
         )
 
-    def downloads(self) -> nodes.Node:
-        """Everything to take along, as a table."""
-        rows: list[tuple[nodes.Node | str, ...]] = []
-        for one in self.files:
-            there = link(one.name, f"{self.base}{one.path}", download=one.file)
-            rows.append((there, f"{one.what} ({one.file.rpartition('.')[2]}, {one.size})"))
+    def downloads(self, around: tuple[Download, ...]) -> nodes.Node:
+        """Everything to take along, as a table.
+
+        Args:
+            around: the ZIPs that the lesson or project belongs to. Their sizes are not told: they change with every other
+                lesson, and so this page would have to be made anew whenever one does.
+        """
+        rows: list[tuple[nodes.Node | str, ...]] = [
+            (self._file(one), f"{one.what} ({one.file.rpartition('.')[2]}, {one.size})") for one in self.files
+        ]
+        rows += [(self._file(one), f"{one.what} ({one.file.rpartition('.')[2]})") for one in around]
         return table(("File", "What it is"), rows, ["downloads"])
+
+    def _file(self, one: Download) -> nodes.Node:
+        return link(one.name, f"{self.base}{one.path}", download=one.file)

@@ -45,6 +45,7 @@ class _Page:
         self.renderer, self.sheets, self.sheet, self.docname = renderer, site.sheets, site.sheets[unit_id], docname
         base = posixpath.relpath(".", posixpath.dirname(docname)) + "/"
         self.parts = Parts(self.sheet, self.read, base, site.downloads.units[unit_id])
+        self.around = site.downloads.around(self.sheet)
         self.sections: dict[str, nodes.section] = {}
 
     def paint(self) -> None:
@@ -175,7 +176,7 @@ class _Page:
             ),
             make("div", paragraph(make("strong", "Afterwards you can")), aims, classes=["aims"]),
             details("Set up", *self._setup(), data_id=f"{sheet.id}/setup"),
-            details("Downloads", self.parts.downloads(), data_id=f"{sheet.id}/downloads"),
+            details("Downloads", self.parts.downloads(self.around), data_id=f"{sheet.id}/downloads"),
             make("nav", make("ol", *listed), classes=["stages"], aria_label="Stages"),
         ]
 

@@ -67,8 +67,9 @@ def _unit(site: Site, sheet: Sheet) -> str:
     The comment changes when anything on the page does, and so makes Sphinx read the page again.
     """
     files = [[one.path, one.size] for one in site.downloads.units[sheet.id]]
+    around = [[one.path, one.name, one.what] for one in site.downloads.around(sheet)]
     before = [[name, site.sheets.names.get(name), site.sheets.page(name)] for name in sheet.meta.after]
-    state = hashlib.sha256(json.dumps([sheet.digest, files, before]).encode()).hexdigest()
+    state = hashlib.sha256(json.dumps([sheet.digest, files, around, before]).encode()).hexdigest()
     return f"# {sheet.title}\n\n% {state}\n\n```{{unit}} {sheet.id}\n```\n"
 
 

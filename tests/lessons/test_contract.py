@@ -15,6 +15,7 @@ import pytest
 
 from course.catalogue import load
 from course.receipt import read
+from course.schema import Option, Question
 from course.values import number
 
 SECONDS = "Preparation seconds (local observation only): "
@@ -180,3 +181,63 @@ def test_every_lesson_is_complete(catalogue):
         assert len(places) > 1, f"{lesson.id}: the right option is always at the same place"
         longest = [max(question.options, key=lambda option: len(option.text)).correct for question in lesson.quiz.questions]
         assert sum(longest) <= len(longest) / 2, f"{lesson.id}: the longest option is mostly the right one"
+
+
+class Shape:
+    """How a question looks to somebody who does not read it: the lengths of its options, and the place of the right one."""
+
+    def __init__(self, where: str, question: Question) -> None:
+        self.where = where
+        self.lengths = [len(option.text) for option in question.options]
+        self.place = [option.correct for option in question.options].index(True)
+
+    @property
+    def length(self) -> int:
+        return self.lengths[self.place]
+
+    def odd(self, index: int) -> float:
+        """By how much the length of an option differs from the mean length of the others."""
+        others = (sum(self.lengths) - self.lengths[index]) / (len(self.lengths) - 1)
+        return abs(self.lengths[index] / others - 1)
+
+
+def giveaways(shapes: list[Shape]) -> list[str]:
+    """Rules that need no reading and are right far more often, or more seldom, than chance; and options that stick out."""
+    shares = {
+        "the longest option is right": (0.15, 0.4, [one.length == max(one.lengths) for one in shapes]),
+        "the shortest option is right": (0.15, 0.4, [one.length == min(one.lengths) for one in shapes]),
+        "the first option is right": (0.0, 0.4, [one.place == 0 for one in shapes]),
+        "the last option is right": (0.0, 0.4, [one.place == len(one.lengths) - 1 for one in shapes]),
+    }
+    found = [
+        f"{rule} in {sum(hits)} of {len(hits)} questions"
+        for rule, (low, high, hits) in shares.items()
+        if not low <= sum(hits) / len(hits) <= high
+    ]
+    return found + [
+        f"{one.where}: option {index + 1} sticks out by its length, {one.odd(index):.0%}"
+        for one in shapes
+        for index in range(len(one.lengths))
+        if one.odd(index) > 0.4
+    ]
+
+
+def test_no_quiz_is_answered_by_length_or_place(catalogue):
+    shapes = [Shape(f"{lesson.id}/{one.id}", one) for lesson in catalogue.lessons for one in lesson.quiz.questions]
+    assert giveaways(shapes) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "right", "said"),
+    [
+        (["right, and long", "wrong here", "wrong, too"], 0, {"the longest option is right", "the first option is right"}),
+        (["wrong here", "right", "wrong, too"], 1, {"the shortest option is right", "the longest option is right", "option 2"}),
+        (["wrong", "wrong", "right"], 2, {"the last option is right"}),
+        (["wrong", "right and quite a lot longer", "wrong"], 1, {"option 2 sticks out"}),
+    ],
+)
+def test_what_gives_an_answer_away_is_told(texts, right, said):
+    options = [Option(text=text, feedback="Why.", correct=index == right) for index, text in enumerate(texts)]
+    question = Question(id="small", text="Which?", meets="all", option=tuple(options))
+    told = giveaways([Shape("small-01/small", question)] * 10)
+    assert all(any(one in line for line in told) for one in said), told

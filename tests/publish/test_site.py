@@ -249,6 +249,22 @@ def test_downloads_are_what_the_course_holds(pages):
     assert not (pages.folder / "downloads" / "small-01" / "old.txt").exists()
 
 
+def test_a_lesson_page_offers_the_zips_that_it_belongs_to(pages):
+    pages.build()
+    (listed,) = re.findall(r'<details[^>]*data-id="small-01/downloads".*?</details>', pages.read(), re.DOTALL)
+    rows = re.findall(r'<a [^>]*href="([^"]*\.zip)"[^>]*>([^<]*)</a>.*?</tr>', listed, re.DOTALL)
+    assert rows == [
+        ("../../downloads/06-small/06-small-beginner.zip", "To begin with"),
+        ("../../downloads/06-small/06-small.zip", "The whole phase"),
+        ("../../downloads/training-systems.zip", "The whole course"),
+    ]
+    for path, _ in rows:
+        with zipfile.ZipFile((pages.folder / PAGE).parent / path) as archive:
+            assert archive.testzip() is None
+    # A size would change with every lesson of the course, and the page with it.
+    assert listed.count("kB") == listed.count("<a ") - len(rows)
+
+
 def unpacked(data: bytes, folder: Path) -> Path:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         assert archive.testzip() is None

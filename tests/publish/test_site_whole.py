@@ -66,6 +66,16 @@ def test_numbers_on_the_page_are_those_of_the_receipt(site, sheet):
     assert "{recorded}" not in said
 
 
+@pytest.mark.parametrize("sheet", SHEETS.all, ids=lambda sheet: sheet.id)
+def test_a_page_offers_the_zips_that_it_belongs_to(site, sheet):
+    page = site / f"{sheet.page}.html"
+    found = re.findall(r'<a [^>]*href="([^"]*/downloads/[^"]*\.zip)"', page.read_text(encoding="utf-8"))
+    folder = sheet.phase.entry.folder
+    wanted = {f"{folder}/{folder}-beginner.zip", f"{folder}/{folder}.zip", "training-systems.zip"}
+    wanted |= set() if sheet.kind == "lesson" else {f"{sheet.id}/{sheet.id}.zip"}
+    assert {(page.parent / one).resolve() for one in found} == {(site / "downloads" / one).resolve() for one in wanted}
+
+
 @pytest.mark.parametrize("lesson", COURSE.lessons, ids=lambda lesson: lesson.id)
 def test_a_lesson_page_offers_everything(site, lesson):
     sheet = SHEETS[lesson.id]
