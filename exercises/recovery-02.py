@@ -379,7 +379,7 @@ panels[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.32), ncols=3, frameo
 # </details>
 
 # %% [markdown]
-# ### Experiment: Reading ahead is not delivering
+# ### Experiment: What the source is asked for
 #
 # **Predict before you run.** Twelve records, two epochs, default options, `worker_count=0`. A reader has delivered one batch of four. How many records has it asked the source for, a moment later?
 #
@@ -387,7 +387,7 @@ panels[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.32), ncols=3, frameo
 # - **B** Eight: it keeps one batch ready
 # - **C** All 24: something in it reads on while nobody asks
 
-# %% Reading ahead is not delivering id="read-ahead" role="experiment"
+# %% What the source is asked for id="read-ahead" role="experiment"
 # cell: read-ahead
 class CountingSource(TutorialSource):
     """A source that notes which index was asked for."""
@@ -446,7 +446,7 @@ assert ahead_read > ahead_delivered
 # </details>
 
 # %% [markdown]
-# ### Experiment: A cursor is only as good as its source
+# ### Experiment: One cursor, four sources
 #
 # **Predict before you run.** A position was saved over 12 records. It is restored over the same records in reverse order, by a class that inherited its `__repr__`. What does the DataLoader do?
 #
@@ -454,7 +454,7 @@ assert ahead_read > ahead_delivered
 # - **B** It accepts, and the right records come, by the IDs in the state
 # - **C** It accepts, and delivers other records without a word
 
-# %% A cursor is only as good as its source id="changed-source" role="experiment"
+# %% One cursor, four sources id="changed-source" role="experiment"
 # cell: changed-source
 class ReversedSource(TutorialSource):
     """The same records, the last one first. It inherits `__repr__`, and with it a false name."""
@@ -532,7 +532,7 @@ assert loader_answers["reversed, old name"] == [COUNT - 1 - one for one in batch
 # </details>
 
 # %% [markdown]
-# ### Experiment: Why the reader has to be a fresh one
+# ### Experiment: The same reader, and a fresh one
 #
 # **Predict before you run.** A source without a `__repr__` of its own. Its state is restored, first into the very reader that saved it, then into a fresh reader over a fresh, equal source. What happens?
 #
@@ -540,7 +540,7 @@ assert loader_answers["reversed, old name"] == [COUNT - 1 - one for one in batch
 # - **B** Both refuse, because a source without a name cannot be checked
 # - **C** The first accepts, the second refuses: it has another object
 
-# %% Why the reader has to be a fresh one id="same-object" role="experiment"
+# %% The same reader, and a fresh one id="same-object" role="experiment"
 # cell: same-object
 class UnnamedSource(TutorialSource):
     """The same records, but `__repr__` is the one that every Python object has by itself."""

@@ -784,7 +784,7 @@ ax.grid(alpha=0.3)
 # </details>
 
 # %% [markdown]
-# ### Experiment: What a tolerance does not notice
+# ### Experiment: A small nudge, two comparisons
 #
 # **Predict before you run.** One of Adam's moments is moved by 1e-7, which is less than one part in a million of its value. Who notices: `allclose` with tolerances of 1e-6, or the comparison of bits?
 #
@@ -792,7 +792,7 @@ ax.grid(alpha=0.3)
 # - **B** The comparison of bits only: any other number has other bits.
 # - **C** Neither: float32 cannot hold so small a change.
 
-# %% What a tolerance does not notice id="nudge" role="experiment"
+# %% A small nudge, two comparisons id="nudge" role="experiment"
 # cell: nudge
 tolerance_accepts_nudge = all(
     np.allclose(one, other, rtol=1e-6, atol=1e-6)

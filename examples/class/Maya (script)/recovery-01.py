@@ -294,7 +294,7 @@ print("Epoch one order:", next_epoch.tolist())
 # <details>
 # <summary>What to expect, and what it means</summary>
 #
-# Eleven IDs, each once, in an order that differs from epoch 0, and the same digest as before. The assertion on the sorted IDs passes silently.
+# Eleven IDs, each once, in another order than in epoch 0: `[4, 0, 5, 10, 6, 2, 1, 9, 7, 3, 8]`. The digest is the same as before, and the assertion on the sorted IDs passes silently.
 #
 # Order and membership are separate facts: the first changed, the second did not. Because the order is computed from seed and epoch, epoch 1 can be had without running epoch 0 first. A resumed run needs exactly that.
 #
@@ -331,7 +331,7 @@ print("Omitted IDs:", omitted)
 # <details>
 # <summary>What to expect, and what it means</summary>
 #
-# Three IDs, named one by one. They are the ones at the end of the shuffled order, printed here in ascending order.
+# Three IDs, named one by one: `[2, 3, 5]`. They are the ones at the end of the shuffled order, printed here in ascending order. The other 8 records are kept. Epoch 1 would omit `[3, 7, 8]`.
 #
 # The remainder of a division tells how many records are dropped; the IDs tell which. Each epoch drops the tail of its own order. With one fixed order the same records would never be seen, and no shape and no loss curve would mention it.
 #

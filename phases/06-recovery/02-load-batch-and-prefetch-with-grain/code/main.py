@@ -221,7 +221,7 @@ panels[-1].set_xlabel("position in the stream of two epochs")
 panels[0].legend(loc="upper center", bbox_to_anchor=(0.5, 1.32), ncols=3, frameon=False)
 
 
-# %% Reading ahead is not delivering id="read-ahead" role="experiment"
+# %% What the source is asked for id="read-ahead" role="experiment"
 class CountingSource(TutorialSource):
     """A source that notes which index was asked for."""
 
@@ -260,7 +260,7 @@ assert ahead_read > ahead_delivered
 {"ahead": (ahead_read, ahead_delivered), "serial": (serial_read, serial_delivered)}
 
 
-# %% A cursor is only as good as its source id="changed-source" role="experiment"
+# %% One cursor, four sources id="changed-source" role="experiment"
 class ReversedSource(TutorialSource):
     """The same records, the last one first. It inherits `__repr__`, and with it a false name."""
 
@@ -318,7 +318,7 @@ assert loader_answers["reversed, old name"] == [COUNT - 1 - one for one in batch
 {"Dataset": dataset_answers, "DataLoader": loader_answers}
 
 
-# %% Why the reader has to be a fresh one id="same-object" role="experiment"
+# %% The same reader, and a fresh one id="same-object" role="experiment"
 class UnnamedSource(TutorialSource):
     """The same records, but `__repr__` is the one that every Python object has by itself."""
 

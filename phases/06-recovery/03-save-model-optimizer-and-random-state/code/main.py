@@ -579,7 +579,7 @@ ax.set_ylabel("loss against the uninterrupted run, %")
 ax.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, 1.2))
 ax.grid(alpha=0.3)
 
-# %% What a tolerance does not notice id="nudge" role="experiment"
+# %% A small nudge, two comparisons id="nudge" role="experiment"
 tolerance_accepts_nudge = all(
     np.allclose(one, other, rtol=1e-6, atol=1e-6)
     for one, other in zip(jax.tree.leaves(nudged), jax.tree.leaves(state), strict=True)
