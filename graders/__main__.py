@@ -134,6 +134,8 @@ Junit = Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML her
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write CSV here.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a page for a browser here.")]
 
+MOST_JOBS = 8  # unless asked for: each may take as much memory as its limit says
+
 
 class Stop(Exception):
     """End the command with a message and an exit code."""
@@ -331,7 +333,12 @@ def grade_command(
     folder: Annotated[Path, typer.Argument(help="The class: one folder a learner, with .ipynb or .py files.")],
     lesson: Annotated[list[str] | None, typer.Option(help="Only this lesson or project; may be given several times.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the reports; reports/<name of the class folder> if absent.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, max=64, help="How many submissions run at the same time.")] = 2,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=64, help=f"How many submissions run at the same time; one for each processor, up to {MOST_JOBS}, if absent."
+        ),
+    ] = None,
     expect: Annotated[Path | None, typer.Option(help="A CSV table of verdicts to compare with: exit 1 where one differs.")] = None,
     seed: Seed = None,
     fresh: Annotated[
@@ -382,7 +389,9 @@ def grade_command(
         with Store(target / "results.sqlite") as store:
             run = _begin(store, found, wanted, seed, fresh)
             settings = replace(settings, seed=run.seed, how=kernel)
-            results, ended = _grade(console, store, run, root, catalogue, found, settings, jobs, scheduler, isolation)
+            results, ended = _grade(
+                console, store, run, root, catalogue, found, settings, jobs or min(processors(), MOST_JOBS), scheduler, isolation
+            )
             with store.alone():  # so that the reports are all of one run, also where two graders end at once
                 _write(results, files)
             errors = any(one.verdict is Verdict.ERROR for one in results.submissions)
