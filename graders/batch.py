@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -11,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from course.catalogue import Catalogue
+from course.catalogue import Catalogue, Lesson, Project, Unit
 from course.errors import CourseError
 from graders.check import Desk, Settings, check
 from graders.collect import Class, Found
@@ -107,10 +108,20 @@ def open_terms(
     for name, desk in desks.items():
         lesson = catalogue.unit(name)
         found[name] = Terms(
-            lesson_digest=lesson.digest, receipt_digest=desk.receipt_digest if isinstance(desk, Desk) else "", grader=grader,
+            lesson_digest=_asked(lesson), receipt_digest=desk.receipt_digest if isinstance(desk, Desk) else "", grader=grader,
             environment=environment, limits=terms_text(settings.limits(lesson).model_dump(mode="json")), isolation=terms_text(isolation),
         )  # fmt: skip
     return found
+
+
+def _asked(unit: Unit) -> str:
+    """SHA-256 of what a verdict and its points depend on in a lesson: more than what a run of its reference does."""
+    asked = [one.model_dump(mode="json", include={"id", "points", "needs", "mistakes"}) for one in unit.meta.exercises]
+    handed_out = {name: one.source for name, one in unit.scaffolds.items()} if isinstance(unit, Lesson) else {}
+    if isinstance(unit, Project):
+        handed_out = {unit.meta.module: unit.starter.source}
+    parts = [unit.digest, [[cell.id, cell.title] for cell in unit.cells], asked, handed_out]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def fingerprint(file: Path) -> str:

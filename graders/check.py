@@ -23,6 +23,7 @@ from course.values import Value
 from graders import excess
 from graders.judge import Judged, differences, judge
 from graders.kernels import imports, warm
+from graders.kernels.cold import KernelFailed
 from graders.kernels.isolation import Isolation
 from graders.kernels.warm import How
 from graders.measure import exercise_plans
@@ -101,7 +102,8 @@ class Desk:
 
     def draws(self) -> asyncio.Task[Expected]:
         """What the reference gives for each draw: started on the first call, shared by all."""
-        if self._draws is None:
+        failed = self._draws is not None and self._draws.done() and not self._draws.cancelled() and self._draws.exception()
+        if self._draws is None or isinstance(failed, KernelFailed):  # nothing that the lesson is to blame for: tried again
             self._draws = asyncio.ensure_future(self._run_draws())
         return self._draws
 
@@ -253,21 +255,36 @@ async def _judge(
         return any(all(agrees(trace, exercise) for trace in traces) for exercise in plan.probes)
 
     settings = desk.settings
+
+    async def observed(some: list[Plan]) -> list[Trace]:
+        limits = settings.limits(unit)
+        return await run(program, some, limits, settings.cache, wanted, settings.isolation, settings.how, desk.modules)
+
+    dealt = shares(plans, settings.abreast)
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(
-                    run(
-                        program, some, settings.limits(unit), settings.cache, wanted, settings.isolation, settings.how, desk.modules
-                    )
-                )
-                for some in shares(plans, settings.abreast)
-            ]
+            tasks = [group.create_task(observed(some)) for some in dealt]
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from errors
-    order = {id(plan): number for number, plan in enumerate(plans)}
-    traces = sorted(chain.from_iterable(task.result() for task in tasks), key=lambda trace: order[id(trace.plan)])
     await drawing
+    found = {id(trace.plan): trace for trace in chain.from_iterable(task.result() for task in tasks)}
+    alone = {id(some[0]) for some in dealt}
+
+    def doubtful() -> Plan | None:
+        """A run by which an exercise is wrong, but which had another one before it in its kernel: what that left may be the cause."""
+        if any(trace.lost or any(cell.status in {"timeout", "not-run"} for cell in trace.cells) for trace in found.values()):
+            return None
+        for exercise in exercises:
+            asked = (plan for plan in plans if exercise.id in plan.probes)
+            wrong = next((one for one in asked if id(one) not in found or not agrees(found[id(one)], exercise.id)), None)
+            if wrong is not None and id(wrong) not in alone:
+                return wrong
+        return None
+
+    while (plan := doubtful()) is not None:
+        alone.add(id(plan))
+        found |= {id(trace.plan): trace for trace in await observed([plan])}
+    traces = [found[id(plan)] for plan in plans if id(plan) in found]
     if keep:
         keep(program, traces)
     results = []

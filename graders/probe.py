@@ -163,6 +163,8 @@ def reset(folder):
         _forget_stores()
     shell = _modules["IPython"].get_ipython()
     shell.reset(new_session=False, aggressive=False)
+    for name in ("__doc__", "__loader__", "__package__", "__spec__"):
+        shell.user_module.__dict__.setdefault(name, None)  # gone with the rest; multiprocessing looks for one of them
     _makedirs(folder, exist_ok=True)
     _chdir(folder)
     return "reset"

@@ -305,6 +305,7 @@ class _Session:
         self.kernel, self.folder, self.limits = running, folder, limits
         self.manager, self.client = running.manager, running.client
         self.deadline = math.inf  # the time counts once the kernel is ready
+        self.patience = PATIENCE * limits.total_seconds  # how much may still be given back
         self.lost = ""
         self.interrupted = False  # whether the last request was
         self.exit: int | None = None
@@ -450,6 +451,10 @@ class _Session:
             silent.cancel()
             await asyncio.gather(silent, return_exceptions=True)
         content = task.result()["content"] if task.done() and not task.cancelled() and not task.exception() else {}
+        if not isinstance(content, dict):
+            # A kernel that answers so is of no more use.
+            self.lost, self.exit = "tampered", await self.kernel.end()
+            return CellOutcome(index, self.lost, seconds=round(seconds, 1))
         error = _cut(f"{content.get('ename')}: {content.get('evalue')}") if content.get("status") == "error" else ""
         return CellOutcome(index, "error" if status == "ok" and error else status, error, seconds=round(seconds, 1))
 
@@ -459,11 +464,11 @@ class _Session:
         size = 0
         while True:
             frames: list[bytes] = await socket.recv_multipart()
-            size += sum(map(len, frames))
-            if size > limit:
-                flooded.set()
             # Header, parent header, metadata and content follow on a delimiter and a signature.
             about = frames[frames.index(DELIM) + 2 :] if DELIM in frames else []
+            size += sum(map(len, frames)) if len(about) < 4 else _printed(about[3]) + sum(map(len, about[4:]))
+            if size > limit:
+                flooded.set()
             if len(about) >= 4 and request.encode() in about[1] and b'"status"' in about[0] and b'"idle"' in about[3]:
                 return
 
@@ -497,6 +502,8 @@ class _Session:
         error = task.exception() if task.done() and not task.cancelled() else None
         if done and error is None:
             return status
+        if self.kernel.orphaned:
+            raise KernelFailed("the process from which kernels are forked has ended in mid-run; grade again")
         # A kernel that does not answer, or whose answers cannot be read, is of no more use.
         exceeded = self.kernel.watch.exceeded
         self.lost = exceeded or (status if status != "ok" else "died" if isinstance(error, DeadKernelError) else "tampered")
@@ -511,8 +518,9 @@ class _Session:
             done, _ = await asyncio.wait(waiting, timeout=more, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 return
-            more = min(self.kernel.watch.waited() - before, PATIENCE * seconds) - given
+            more = min(self.kernel.watch.waited() - before - given, PATIENCE * seconds - given, self.patience)
             given += more
+            self.patience -= more
             self.deadline += more
 
     async def _probe(self, program: Program, plan: Plan, exercise: str) -> tuple[dict[str, Value], tuple[str, ...]] | None:
@@ -561,9 +569,18 @@ class _Session:
         """
         limit = seconds or min(self.limits.cell_seconds, max(self.deadline - time.monotonic(), 1.0))
         request = self.client.execute(code, silent=True, store_history=False, user_expressions={"answer": expression})
+        flooded = asyncio.Event()
+        # A thread of the learner's may print all the while: what nobody takes from the socket lies in our memory.
+        silent = asyncio.ensure_future(self._drained(request, self.limits.output_mb * 1_000_000, flooded))
         task = asyncio.ensure_future(self._reply(request))
-        if await self._wait(task, limit) != "ok" or self.lost:
-            return None
+        try:
+            if await self._wait(task, limit, flooded) != "ok" or self.lost:
+                if flooded.is_set() and not self.lost:
+                    self.lost, self.exit = "output", await self.kernel.end()
+                return None
+        finally:
+            silent.cancel()
+            await asyncio.gather(silent, return_exceptions=True)
         try:
             text = ast.literal_eval(task.result()["content"]["user_expressions"]["answer"]["data"]["text/plain"])
         except (KeyError, IndexError, AttributeError, TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
@@ -588,6 +605,12 @@ class _Session:
                     return message
         finally:
             gone.cancel()
+
+
+def _printed(content: bytes) -> int:
+    """About how many characters a message prints, never more than they are: JSON writes some of them with several."""
+    text = content.decode("utf-8", "replace")
+    return max(len(text) // 6, len(text) - text.count("\\") - 4 * text.count("\\u00"))
 
 
 def _notebook(index: int, source: str) -> tuple[Any, Any]:

@@ -77,6 +77,12 @@ class Kernel:
             await self.manager.shutdown_kernel(now=True)
         return status
 
+    @property
+    def orphaned(self) -> bool:
+        """Whether it has ended with the process from which it was forked: no fault of what it ran."""
+        process = getattr(self.manager.provisioner, "process", None)
+        return process is not None and process.poll() is not None and bool(getattr(process, "orphaned", False))
+
     async def ended(self) -> None:
         """Wait until the kernel's process has ended."""
         process = getattr(self.manager.provisioner, "process", None)

@@ -47,6 +47,7 @@ from graders.kernels.shelf import Shelf  # noqa: E402
 
 MESSAGE = 1 << 17  # bytes of one message
 _DESCRIPTORS = 4
+_NAMED, _REASON = 100, 300  # of what could not be imported: as much as one message holds
 TOKEN = b"TRAINING_SYSTEMS_SCRATCH="  # sandbox.TOKEN, which this process is too small to import
 
 # What an ipykernel has imported when it runs its first cell.
@@ -146,7 +147,8 @@ class Server:
                 try:
                     importlib.import_module(name)
                 except Exception as error:
-                    left_out[name] = f"{type(error).__name__}: {error}"
+                    if len(left_out) < _NAMED:
+                        left_out[name] = f"{type(error).__name__}: {error}"[:_REASON]
                 _settle()
                 if why := unsafe():
                     spoiled = (name, why)
@@ -198,17 +200,24 @@ class Server:
             return "end"
         if not data:
             return "end"
+        if len(descriptors) < _DESCRIPTORS:
+            _close(descriptors)  # there was none left for the others; who asks sees its end closed
+            return ""
         channel = socket.socket(fileno=descriptors[0])
-        if why := unsafe():
+        wanted = task(json.loads(data))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        why = unsafe()
+        try:
+            pid = -1 if why else os.fork()
+        except OSError as error:
+            pid, why = -1, f"no process can be forked: {error}"
+        if pid < 0:
             with suppress(OSError):
                 _send(channel, refused=why)
             channel.close()
             _close(descriptors[1:])
             return ""
-        wanted = task(json.loads(data))
-        sys.stdout.flush()
-        sys.stderr.flush()
-        pid = os.fork()
         if pid == 0:
             for child in self.children:
                 if child.channel is not None:
@@ -218,7 +227,13 @@ class Server:
             self.control.close()
             return wanted, channel, descriptors[1:]
         _close(descriptors[1:])
-        self.children.append(_Child(pid, channel, os.pidfd_open(pid)))
+        try:
+            self.children.append(_Child(pid, channel, os.pidfd_open(pid)))
+        except OSError:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            channel.close()
+            return ""
         with suppress(OSError):
             _send(channel, pid=pid)
         return ""

@@ -9,6 +9,7 @@ Where a kernel cannot be forked it starts an ordinary one. Everything else of Ju
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -24,6 +25,7 @@ from graders.kernels.forkserver import Task
 from graders.kernels.order import Order
 from graders.kernels.servers import Forked, ForkServer, NoFork, descriptor, possible
 
+END_SECONDS = 5.0
 NAME = "training-systems-warm"
 _PASSING = ("JPY_PARENT_PID", "JPY_SESSION_NAME")  # differ from kernel to kernel, and nothing reads them at import
 
@@ -97,7 +99,11 @@ class WarmProvisioner(LocalProvisioner):
         """End the process and wait for that, so that nobody has to look again and again."""
         if isinstance(self.process, Forked):
             self.process.send_signal(signal.SIGKILL)
-            await self.process.ended()
+            try:
+                async with asyncio.timeout(END_SECONDS):
+                    await self.process.ended()
+            except TimeoutError:
+                self.process.release()  # who would tell of its end does not answer
         else:
             await super().kill(restart)
 

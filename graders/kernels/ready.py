@@ -11,6 +11,7 @@ from typing import Protocol
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
 _RECONNECT_MS = 5
+_LARGEST = 400_000_000  # bytes of one message; a kernel that sends a larger one is not heard any more
 _LOOK_SECONDS = 0.05  # where the system has no event for the end of a process
 
 
@@ -66,6 +67,7 @@ async def answers(client: AsyncKernelClient, process: subprocess.Popen[bytes] | 
     """
     # Sockets that are not there yet are looked for again; the usual 100 ms would be most of a kernel's start.
     client.context.reconnect_ivl = _RECONNECT_MS
+    client.context.maxmsgsize = _LARGEST
     # No heartbeat, which would be one more thread: the end of the process is seen by itself.
     client.start_channels(hb=False)
     tasks = {asyncio.ensure_future(_answered(client)), asyncio.ensure_future(ended(process))}

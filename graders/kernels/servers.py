@@ -5,6 +5,7 @@ See :mod:`graders.kernels.forkserver` for what they are and what is said over th
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import select
@@ -24,6 +25,7 @@ from graders.kernels.forkserver import MESSAGE, Task
 from graders.kernels.ready import readable
 
 PROGRAM = Path(__file__).with_name("forkserver.py")
+FORK_SECONDS = 20.0  # a fork takes milliseconds
 MAX_STARTS = 4  # how often to start again without a module with which it cannot fork
 
 
@@ -59,6 +61,7 @@ class Forked:
     Attributes:
         pid: its number. It is not given to another process before :meth:`release`.
         returncode: its exit status, negative for a signal, once it has ended.
+        orphaned: whether it has ended with the server, and not by itself.
     """
 
     stdin = stdout = stderr = None
@@ -69,6 +72,7 @@ class Forked:
         self.returncode: int | None = None
         self.refused = ""
         self.bound = False
+        self.orphaned = False
 
     def poll(self) -> int | None:
         """Its exit status, or None while it runs."""
@@ -79,6 +83,7 @@ class Forked:
             if not message:
                 # The server itself has gone, and its processes with it.
                 self.returncode = -signal.SIGKILL
+                self.orphaned = True
             elif "exit" in message:
                 self.returncode = message["exit"]
         return self.returncode
@@ -230,7 +235,13 @@ class ForkServer:
                 socket.send_fds(self._control, [json.dumps(asdict(task)).encode()], [theirs.fileno(), *stdio])
             except OSError as error:
                 raise NoFork(f"the process that forks kernels cannot be reached: {error}") from error
-        await forked.started()
+        try:
+            async with asyncio.timeout(FORK_SECONDS):
+                await forked.started()
+        except TimeoutError:
+            forked.release()
+            self._why = "the process that forks kernels does not answer"
+            raise NoFork(self._why) from None
         return forked
 
     @property

@@ -100,12 +100,10 @@ class Shelf(MetaPathFinder):
         if found.origin != known.origin if found is not None else known.origin not in {"built-in", "frozen"}:
             return None
         given = self._given(fullname)
-        return ModuleSpec(
-            fullname,
-            _Given(module, known, functools.partial(self._give, given)),
-            origin=known.origin,
-            is_package=known.submodule_search_locations is not None,
-        )
+        spec = ModuleSpec(fullname, _Given(module, known, functools.partial(self._give, given)), origin=known.origin)
+        spec.submodule_search_locations = known.submodule_search_locations
+        spec.has_location, spec.cached = known.has_location, known.cached
+        return spec
 
     def _given(self, fullname: str) -> dict[str, ModuleType]:
         """A module, its package, and all that these have imported, as far as it is still put away."""
@@ -156,6 +154,10 @@ class _Given(Loader):
 
     def __init__(self, module: ModuleType, spec: ModuleSpec, give: Callable[[], None]) -> None:
         self.module, self.spec, self.give = module, spec, give
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else the module's own loader offers: its source, its data files."""
+        return getattr(self.__dict__["spec"].loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return self.module
