@@ -72,12 +72,13 @@ def in_kernel(cache, how, *sources, modules=LIBRARIES):
 
 def _plain(outputs, folder):
     """Outputs without what differs between any two kernels: the folder, the token, addresses, times."""
-    merged = []
-    for one in outputs:  # where a stream is cut is a matter of time
-        if merged and one["output_type"] == "stream" and merged[-1].get("name") == one["name"]:
-            merged[-1]["text"] += one["text"]
+    merged, streams = [], {}
+    for one in outputs:  # where a stream is cut, and which of the two comes first, is a matter of time
+        if one["output_type"] == "stream":
+            streams[one["name"]] = streams.get(one["name"], "") + one["text"]
         else:
             merged.append(dict(one))
+    merged += [{"output_type": "stream", "name": name, "text": text} for name, text in sorted(streams.items())]
     text = json.dumps(merged, sort_keys=True, ensure_ascii=False).replace(str(folder.root), "ROOT").replace(folder.token, "TOKEN")
     text = re.sub(r"The slowest run took [^.]*[.][^.]*[.][^.]*being cached[.]..", "", text)
     text = re.sub(r"0x[0-9a-f]{6,}|ipykernel_\d+/\d+", "0x0", text)
