@@ -267,6 +267,7 @@ async def _judge(
     except ExceptionGroup as errors:
         raise errors.exceptions[0] from errors
     await drawing
+    left = sum(trace.left for task in tasks for trace in task.result())
     found = {id(trace.plan): trace for trace in chain.from_iterable(task.result() for task in tasks)}
     alone = {id(some[0]) for some in dealt}
 
@@ -283,7 +284,9 @@ async def _judge(
 
     while (plan := doubtful()) is not None:
         alone.add(id(plan))
-        found |= {id(trace.plan): trace for trace in await observed([plan])}
+        again = await observed([plan])
+        left += sum(trace.left for trace in again)
+        found |= {id(trace.plan): trace for trace in again}
     traces = [found[id(plan)] for plan in plans if id(plan) in found]
     if keep:
         keep(program, traces)
@@ -301,7 +304,7 @@ async def _judge(
             lost = "the run under other parameters could not be finished: the kernel ended or ran out of time"
             result = result.model_copy(update={"verdict": Verdict.FAIL, "reason": Reason.NOT_RUN, "message": lost, "points": 0.0})
         results.append(result)
-    notices = (*program.notices, *_events(program, traces[0], sum(trace.left for trace in traces)))
+    notices = (*program.notices, *_events(program, traces[0], left))
     if not unit.complete:
         notices = (*notices, "there is no solution here to draw fresh parameters against; the course's own check does that too")
     return tuple(results), notices

@@ -257,7 +257,7 @@ class ForkServer:
         self._ready = False
         if self.process is not None:
             try:
-                self.process.wait(timeout=5)
+                self.process.wait(timeout=0 if self._why else 5)  # one that does not answer does not end by itself
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

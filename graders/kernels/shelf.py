@@ -157,7 +157,9 @@ class _Given(Loader):
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else the module's own loader offers: its source, its data files."""
-        return getattr(self.__dict__["spec"].loader, name)
+        if "spec" not in self.__dict__:  # a copy in the making
+            raise AttributeError(name)
+        return getattr(self.spec.loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         return self.module
