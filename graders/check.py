@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -133,9 +133,13 @@ class Desk:
 
     async def close(self) -> None:
         """End a reference run that nobody waits for any more."""
-        if self._draws and not self._draws.done():
+        if self._draws is None:
+            return
+        if not self._draws.done():
             self._draws.cancel()
             await asyncio.wait({self._draws})
+        if not self._draws.cancelled():
+            self._draws.exception()  # whoever waited for it has said so; where nobody did, it is of no interest
 
 
 def draw_plans(unit: Unit, seed: int, exercises: tuple[Task, ...] | None = None) -> list[Plan]:
@@ -250,44 +254,7 @@ async def _judge(
             return True  # as far as is known by now
         return seen is not None and not differences(unit.exercise(exercise_id).probes, expected(trace.plan, exercise_id), seen)
 
-    def wanted(plan: Plan, traces: list[Trace]) -> bool:
-        # What is wrong already needs no further proof; its other runs would only cost time.
-        return any(all(agrees(trace, exercise) for trace in traces) for exercise in plan.probes)
-
-    settings = desk.settings
-
-    async def observed(some: list[Plan]) -> list[Trace]:
-        limits = settings.limits(unit)
-        return await run(program, some, limits, settings.cache, wanted, settings.isolation, settings.how, desk.modules)
-
-    dealt = shares(plans, settings.abreast)
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(observed(some)) for some in dealt]
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from errors
-    await drawing
-    left = sum(trace.left for task in tasks for trace in task.result())
-    found = {id(trace.plan): trace for trace in chain.from_iterable(task.result() for task in tasks)}
-    alone = {id(some[0]) for some in dealt}
-
-    def doubtful() -> Plan | None:
-        """A run by which an exercise is wrong, but which had another one before it in its kernel: what that left may be the cause."""
-        if any(trace.lost or any(cell.status in {"timeout", "not-run"} for cell in trace.cells) for trace in found.values()):
-            return None
-        for exercise in exercises:
-            asked = (plan for plan in plans if exercise.id in plan.probes)
-            wrong = next((one for one in asked if id(one) not in found or not agrees(found[id(one)], exercise.id)), None)
-            if wrong is not None and id(wrong) not in alone:
-                return wrong
-        return None
-
-    while (plan := doubtful()) is not None:
-        alone.add(id(plan))
-        again = await observed([plan])
-        left += sum(trace.left for trace in again)
-        found |= {id(trace.plan): trace for trace in again}
-    traces = [found[id(plan)] for plan in plans if id(plan) in found]
+    traces, left = await _observed(desk, program, plans, drawing, agrees)
     if keep:
         keep(program, traces)
     results = []
@@ -308,6 +275,61 @@ async def _judge(
     if not unit.complete:
         notices = (*notices, "there is no solution here to draw fresh parameters against; the course's own check does that too")
     return tuple(results), notices
+
+
+async def _observed(
+    desk: Desk, program: Program, plans: list[Plan], drawing: Awaitable[Expected], agrees: Callable[[Trace, str], bool]
+) -> tuple[list[Trace], int]:
+    """Run a program as often as it takes.
+
+    Args:
+        desk: the lesson or project.
+        program: the submission.
+        plans: the base run first.
+        drawing: what the reference gives for the draws, once it is known.
+        agrees: whether what a run gave for an exercise is right, as far as is known by then.
+
+    Returns:
+        The runs in the order of the plans, without those that could not change anything; and how many processes had to be ended.
+    """
+    unit, settings = desk.unit, desk.settings
+
+    def wanted(plan: Plan, traces: list[Trace]) -> bool:
+        # What is wrong already needs no further proof; its other runs would only cost time.
+        return any(all(agrees(trace, exercise) for trace in traces) for exercise in plan.probes)
+
+    async def observed(some: list[Plan]) -> list[Trace]:
+        limits = settings.limits(unit)
+        return await run(program, some, limits, settings.cache, wanted, settings.isolation, settings.how, desk.modules)
+
+    dealt = shares(plans, settings.abreast)
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(observed(some)) for some in dealt]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from errors
+    await drawing
+    left = sum(trace.left for task in tasks for trace in task.result())
+    found = {id(trace.plan): trace for trace in chain.from_iterable(task.result() for task in tasks)}
+    alone = {id(some[0]) for some in dealt}
+
+    def doubtful() -> Plan | None:
+        """A run by which an exercise is wrong, but which had another one before it in its kernel: what that left may be the cause."""
+        if any(trace.lost or any(cell.status in {"timeout", "not-run"} for cell in trace.cells) for trace in found.values()):
+            return None
+        for exercise in desk.exercises:
+            asked = (plan for plan in plans if exercise.id in plan.probes)
+            wrong = next((one for one in asked if id(one) not in found or not agrees(found[id(one)], exercise.id)), None)
+            if wrong is not None and id(wrong) not in alone:
+                return wrong
+        return None
+
+    while (plan := doubtful()) is not None:
+        alone.add(id(plan))
+        again = await observed([plan])
+        left += sum(trace.left for trace in again)
+        found |= {id(trace.plan): trace for trace in again}
+    return [found[id(plan)] for plan in plans if id(plan) in found], left
 
 
 def shares(plans: list[Plan], number: int) -> list[list[Plan]]:
