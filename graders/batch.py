@@ -144,12 +144,13 @@ class Places:
     """Places for submissions that are run at the same time.
 
     What takes long moves aside after a while and gives its place to the next one, so that a few endless loops do not hold up a
-    class. It goes on beside; as many may be aside as there are places.
+    class. It goes on beside; as many may be aside as there are places. Where there is one place, it is one at a time.
     """
 
     def __init__(self, number: int, patience: float = PATIENCE) -> None:
         """Args: number: of places. patience: seconds after which one moves aside."""
-        self._free, self._aside, self._patience = asyncio.Semaphore(number), asyncio.Semaphore(number), patience
+        aside = number if number > 1 else 0
+        self._free, self._aside, self._patience = asyncio.Semaphore(number), asyncio.Semaphore(aside), patience
 
     @asynccontextmanager
     async def one(self) -> AsyncIterator[None]:

@@ -51,21 +51,34 @@ def test_long_ones_do_not_hold_up_short_ones():
 
 def test_no_more_than_twice_the_places_are_in_use_and_all_come_back():
     async def main():
-        places = Places(1, patience=0.01)
+        places = Places(2, patience=0.01)
         made = Class(places)
-        tasks = [asyncio.create_task(made.long(name)) for name in "abc"]
-        while len(made.order) < 2:
+        tasks = [asyncio.create_task(made.long(name)) for name in "abcde"]
+        while len(made.order) < 4:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
-        assert made.order == ["a begins", "b begins"], "the third has to wait for one of them"
-        tasks[1].cancel()  # the one in the place, while it waits to move aside
-        while len(made.order) < 3:
+        assert sorted(made.order) == [f"{name} begins" for name in "abcd"], "the fifth has to wait for one of them"
+        tasks[3].cancel()  # one in a place, while it waits to move aside
+        while len(made.order) < 5:
             await asyncio.sleep(0.01)
         made.release.set()
         await asyncio.gather(*tasks, return_exceptions=True)
-        assert made.order[2] == "c begins"
-        assert not places._free.locked() and not places._aside.locked()
-        await asyncio.wait_for(made.short("d"), 10)
+        assert made.order[4] == "e begins"
+        assert (places._free._value, places._aside._value) == (2, 2)
+        await asyncio.wait_for(made.short("f"), 10)
+
+    asyncio.run(main())
+
+
+def test_one_place_is_one_at_a_time():
+    async def main():
+        made = Class(Places(1, patience=0.01))
+        tasks = [asyncio.create_task(made.long(name)) for name in "ab"]
+        await asyncio.sleep(0.1)
+        assert made.order == ["a begins"]
+        made.release.set()
+        await asyncio.gather(*tasks)
+        assert made.order == ["a begins", "a", "b begins", "b"]
 
     asyncio.run(main())
 
