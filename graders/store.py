@@ -128,7 +128,7 @@ _KEEP = """INSERT OR REPLACE INTO result
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _LIKE = (
     _SELECT
-    + """ FROM result WHERE lesson = ? AND sha256 = ?
+    + """ FROM result WHERE run <> ? AND lesson = ? AND sha256 = ?
   AND lesson_digest = ? AND receipt_digest = ? AND grader = ? AND environment = ? AND limits = ? AND isolation = ?
   AND (seed = ? OR ?) ORDER BY learner = ? DESC, kept DESC"""
 )
@@ -326,7 +326,7 @@ class Store:
         return result if same is None else self._kept(same).result
 
     def take_over(self, run: Run, asked: Iterable[Asked]) -> dict[tuple[str, str], SubmissionResult]:
-        """Give a run the results that any run has for the same bytes and terms, whoever handed them in.
+        """Give a run the results that any other run has for the same bytes and terms, whoever handed them in.
 
         Returns:
             (learner, lesson) to the result, with the seed of the draws by which it was judged. All are on the disk.
@@ -336,7 +336,7 @@ class Store:
             return found
         with self._told(), self._writing():
             for one in asked:
-                key = (one.lesson, one.sha256, *astuple(one.terms), run.seed, run.takes == "any seed", _ascii(one.learner))
+                key = (run.id, one.lesson, one.sha256, *astuple(one.terms), run.seed, run.takes == "any seed", _ascii(one.learner))
                 rows = map(self._kept, self._base.execute(_LIKE, key))
                 # By its name a file is a notebook or a script, and in an archive one of several.
                 like = next((kept for kept in rows if _own(kept.result.file) == _own(one.file)), None)

@@ -430,6 +430,7 @@ def test_of_two_files_in_one_archive_each_has_its_own_result(path):
     with Store(path) as opened:
         run = begin(opened)
         opened.keep(run, "s", TERMS, result("Ana").model_copy(update={"file": "Ana/hw.zip/tiny-01.ipynb"}))
+        opened.finish(run)
         again = begin(opened, fresh=False)
         asked = [store.Asked("Bo", "tiny-01", f"Bo/hw.zip/{name}", "s", TERMS) for name in ("tiny-01.py", "tiny-01.ipynb")]
         assert opened.take_over(again, asked[:1]) == {}
