@@ -35,6 +35,9 @@ UNITS = [unit.id for unit in CATALOGUE.units]
 # What a learner's own code draws, measures or is told by the system: it differs from run to run in either kind of kernel.
 CHANCE = re.compile(r"0x[0-9a-f]{6,}|\b\d+\.\d+ s\b|ts-\d+[^/'\" ]*|/proc/\d+|pid \d+")
 
+# Without descriptors, what breaks first is what happens to need one next: an import in one kind of kernel, something else in the other.
+VERDICT_ALONE = {"X35"}
+
 
 def traces(unit, how, cache):
     """Everything that the reference gives: base run and variants, with the recorded facts."""
@@ -80,6 +83,9 @@ def told(graded):
     lines = []
     for one in graded.results["submissions"]:
         head = f"{one['learner']} {one['lesson']}"
+        if one["learner"] in VERDICT_ALONE:
+            lines += [f"{head} {result['exercise']} {result['verdict']} {result['points']}" for result in one["exercises"]]
+            continue
         lines += [CHANCE.sub("*", f"{head} {result}") for result in one["exercises"]]
         lines += [CHANCE.sub("*", f"{head} notice: {notice}") for notice in one["notices"]]
     return lines
