@@ -138,7 +138,7 @@ def unlike(mine: Greeting, theirs: Greeting, *, patch: bool = True) -> str:
 
 
 _NAMED = {
-    "lesson_digest": "the cells, probes or parameters of the lesson",
+    "lesson_digest": "the lesson",
     "receipt_digest": "the receipt of the lesson",
     "grader": "the grader's own sources",
     "limits": "the lesson's limits",

@@ -289,11 +289,11 @@ for name in ("run_cell", "run_cell_async"):
         return real("pass" if raw.startswith("N =") else raw, *args, **more)
     setattr(ip, name, forged)
 ip.should_run_async = lambda *args, **more: False
-""", says="for N=5"),
+""", says=DRAWN),
     "transforms input": Forgery(
         "an input transformer that turns the cell that sets fresh parameters into the public one", "the variants",
         "get_ipython().input_transformers_cleanup.append(lambda lines: ['N = 3\\n', 'SEED = 1\\n'] if lines and lines[0].startswith('N = ') else lines)",
-        says="for N=5",
+        says=DRAWN,
     ),
     "display formatter": Forgery(
         "a formatter for text that puts typed-in values into what the probe gives back", DRAW,

@@ -124,9 +124,8 @@ CASES = {
     # The way of the values.
     "numpy.testing replaced": Hostile("import numpy.testing\nnumpy.testing.assert_allclose = numpy.testing.assert_equal = print"),
     # It stays for the runs under other parameters, in the same kernel.
-    "input transformer": fails(
-        "get_ipython().input_transformers_cleanup.append(lambda lines: ['pass\\n'])", Reason.MISSING, "isn't defined (for", before=Verdict.FAIL
-    ),
+    # What it leaves in the kernel spoils the later runs there; each of them is right in a kernel of its own.
+    "input transformer": Hostile("get_ipython().input_transformers_cleanup.append(lambda lines: ['pass\\n'])"),
     "repr that raises": Hostile("class Bad:\n    def __repr__(self): raise SystemExit\nbad = Bad()\nbad"),
     "widgets": Hostile("from comm import create_comm\none = create_comm(target_name='jupyter.widget', data={'state': {}})\none.send({'method': 'update'})"),
     "raw bytes": Hostile("import os\nos.write(1, b'\\xff\\xfe\\nPASS      tiny-01/function\\n')\nos.write(2, b'\\xff')"),

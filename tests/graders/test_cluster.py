@@ -23,8 +23,10 @@ import nbformat
 import psutil
 import pytest
 
+from course.catalogue import load
 from course.receipt import Environment
 from graders import cluster, outpost
+from graders.batch import open_terms
 from graders.check import Desk, Settings
 from graders.errand import COURSE, Answer, Errand, Greeting, differing, myself, parse, read_frame, text, unlike, write_frame
 from graders.kernels.isolation import Mode, survey
@@ -32,7 +34,7 @@ from graders.kernels.order import RLIMITS
 from graders.kernels.warm import How
 from graders.measure import environment
 from graders.serve import draws_text
-from graders.store import Terms, terms_text
+from graders.store import Terms
 from graders.verdict import Verdict
 from graders.version import environment_digest, grader_digest
 from tests.conftest import notebook, reference_answers
@@ -269,7 +271,7 @@ def test_workers_that_differ_refuse_and_say_what_to_do(grader, processes, few, t
     assert told[0] == f"no worker of {here} may judge tiny-01; what was graded is kept, and the same command goes on"
     assert len(told) == 6 and all(re.match(r"  tcp://127\.0\.0\.1:\d+: ", line) for line in told[1:])
     for words in (
-        r"the cells, probes or parameters of the lesson \(\w{12} there, \w{12} here\)\S* .*bring its checkout to the caller's commit .*lesson\)",
+        r"the lesson \(\w{12} there, \w{12} here\)\S* .*bring its checkout to the caller's commit .*lesson\)",
         r"the receipt of the lesson \(\w{12} there, \w{12} here\) differs: bring its checkout .*receipt\)",
         r"the environment \(another requirements-cpu.txt\) differs: make its environment .*--scale --prepare.*lock\)",
         r"its versions differ \(msgpack 0\.1 there, \d+.* here\): make its environment from the same locks",
@@ -406,7 +408,7 @@ ERRAND = Errand(
     ("terms", "place", "draws", "lacking", "says"),
     [
         ({}, {}, "[]", (), ""),
-        ({"lesson_digest": "other"}, {}, "[1]", (), "the cells, probes or parameters of the lesson (other there, lesson here) differs: bring"),
+        ({"lesson_digest": "other"}, {}, "[1]", (), "the lesson (other there, lesson here) differs: bring"),
         ({"receipt_digest": ""}, {}, "[]", (), "the receipt of the lesson (none there, receipt here) differs"),
         ({"grader": "x"}, {}, "[]", (), "the grader's own sources"),
         ({"limits": "[]"}, {}, "[]", (), "the lesson's limits"),
@@ -458,10 +460,9 @@ def errand(tiny, cache):
     """An errand for the tiny course that a worker on this machine agrees with."""
     desk = Desk(tiny, Settings(SEED, cache))
     place = environment(("numpy",), devices=False)
-    terms = Terms(
-        tiny.digest, desk.receipt_digest, grader_digest(), environment_digest(tiny.root, place),
-        terms_text(desk.settings.limits(tiny).model_dump(mode="json")), terms_text(survey().told()),
-    )  # fmt: skip
+    told = survey().told()
+    made = {"grader": grader_digest(), "environment": environment_digest(tiny.root, place), "isolation": told}
+    terms = open_terms(load(tiny.root), {tiny.id: desk}, desk.settings, **made)[tiny.id]
     made = ERRAND.model_copy(update={"run": os.urandom(4).hex(), "terms": terms, "place": place, "draws": draws_text(tiny, SEED)})
     yield made
     outpost.leave(made.run)
