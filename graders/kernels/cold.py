@@ -18,7 +18,7 @@ from jupyter_client.manager import AsyncKernelManager
 from course.schema import Limits
 from graders.kernels.isolation import LAUNCHER, Isolation, order, survey, text
 from graders.kernels.order import NAMESPACES
-from graders.kernels.ready import answers, ended
+from graders.kernels.ready import answers, ended, hang_up
 from graders.kernels.sandbox import Scratch
 from graders.kernels.watch import Watch
 
@@ -42,6 +42,16 @@ class OwnSpec(KernelSpecManager):
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         """This interpreter, whatever the name."""
         return KernelSpec(argv=self.argv, display_name="Python 3", language="python")
+
+
+class OwnManager(AsyncKernelManager):
+    """Jupyter's manager without the connection over which it asks kernels to end: ours are ended by signals.
+
+    The kernel lets a connection in when it comes to it. With no descriptor left for that it would abort.
+    """
+
+    def _connect_control_socket(self) -> None:
+        pass
 
 
 @dataclass
@@ -127,7 +137,7 @@ async def kernel(scratch: Scratch, limits: Limits | None = None, isolation: Isol
         ordered = scratch.root / "order.json"
         ordered.write_text(text(order(scratch, limits, isolation.layers)), encoding="utf-8")
         specs.argv = [sys.executable, str(LAUNCHER), str(ordered), "{connection_file}"]
-    manager = AsyncKernelManager(kernel_spec_manager=specs, connection_file=str(file))
+    manager = OwnManager(kernel_spec_manager=specs, connection_file=str(file))
     if os.name == "posix" and len(os.fsencode(scratch.runtime)) < SOCKET_PATH:
         # Unix sockets cannot collide with another kernel's port, and need no network.
         manager.transport = "ipc"
@@ -162,7 +172,7 @@ async def kernel(scratch: Scratch, limits: Limits | None = None, isolation: Isol
                 watching.cancel()
                 await asyncio.gather(watching, return_exceptions=True)
             if running is not None:
-                running.client.stop_channels()
+                hang_up(running.client)
                 await running.end()
             elif manager.has_kernel:
                 await manager.shutdown_kernel(now=True)

@@ -42,6 +42,7 @@ from typing import Any  # noqa: E402
 from graders.kernels import syscalls  # noqa: E402
 from graders.kernels.confine import confine  # noqa: E402
 from graders.kernels.order import Order  # noqa: E402
+from graders.kernels.pipes import open_early  # noqa: E402
 from graders.kernels.places import Place, find  # noqa: E402
 from graders.kernels.shelf import Shelf  # noqa: E402
 
@@ -393,6 +394,7 @@ def main() -> None:
 
     app = IPKernelApp.instance()
     app.initialize()  # type: ignore[no-untyped-call]
+    open_early(app)
     _send(channel, bound=True)
     channel.close()
     del wanted, channel, stdio

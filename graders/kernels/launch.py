@@ -21,6 +21,7 @@ from typing import Any  # noqa: E402
 
 from graders.kernels.confine import confine  # noqa: E402
 from graders.kernels.order import LANDLOCK, NAMESPACES, Order  # noqa: E402
+from graders.kernels.pipes import open_early  # noqa: E402
 
 
 def read(text: str) -> Order:
@@ -64,9 +65,12 @@ def main() -> None:
     # Who started the kernel is seen to by the keeper; 1 keeps ipykernel from looking for itself.
     os.environ["JPY_PARENT_PID"] = "1"
     sys.argv = ["ipykernel_launcher", "-f", sys.argv[2], "--HistoryManager.enabled=False"]
-    from ipykernel import kernelapp  # noqa: PLC0415 - nothing of the environment is run before the confinement
+    from ipykernel.kernelapp import IPKernelApp  # noqa: PLC0415 - nothing of the environment is run before the confinement
 
-    kernelapp.launch_new_instance()
+    app = IPKernelApp.instance()
+    app.initialize()  # type: ignore[no-untyped-call]
+    open_early(app)
+    app.start()  # type: ignore[no-untyped-call]
 
 
 if __name__ == "__main__":

@@ -68,8 +68,9 @@ async def answers(client: AsyncKernelClient, process: subprocess.Popen[bytes] | 
     # Sockets that are not there yet are looked for again; the usual 100 ms would be most of a kernel's start.
     client.context.reconnect_ivl = _RECONNECT_MS
     client.context.maxmsgsize = _LARGEST
-    # No heartbeat, which would be one more thread: the end of the process is seen by itself.
-    client.start_channels(hb=False)
+    # No heartbeat, which would be one more thread: the end of the process is seen by itself. And no channel that nobody uses:
+    # the kernel lets each in when it comes to it, which may be after a program has used up all descriptors.
+    client.start_channels(stdin=False, control=False, hb=False)
     tasks = {asyncio.ensure_future(_answered(client)), asyncio.ensure_future(ended(process))}
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -79,6 +80,13 @@ async def answers(client: AsyncKernelClient, process: subprocess.Popen[bytes] | 
         await asyncio.gather(*tasks, return_exceptions=True)
     if any(task.result() is not None for task in done):
         raise RuntimeError("it ended before it answered")
+
+
+def hang_up(client: AsyncKernelClient) -> None:
+    """Stop the channels that were started. Jupyter's own way makes the others, to look whether they have to be stopped."""
+    for channel in (client.shell_channel, client.iopub_channel):
+        if channel.is_alive():
+            channel.stop()
 
 
 async def _answered(client: AsyncKernelClient) -> None:

@@ -19,11 +19,11 @@ from jupyter_client.manager import AsyncKernelManager
 
 from course.schema import Limits
 from graders.kernels import cold
-from graders.kernels.cold import SOCKET_PATH, START_SECONDS, Kernel, KernelFailed, OwnSpec
+from graders.kernels.cold import SOCKET_PATH, START_SECONDS, Kernel, KernelFailed, OwnManager, OwnSpec
 from graders.kernels.isolation import Isolation, order, survey
 from graders.kernels.order import NAMESPACES, Order
 from graders.kernels.provisioner import WarmProvisioner
-from graders.kernels.ready import answers
+from graders.kernels.ready import answers, hang_up
 from graders.kernels.sandbox import TOKEN, Scratch
 from graders.kernels.sandbox import scratch as make_scratch
 from graders.kernels.servers import Forked, ForkServer, NoFork, possible
@@ -158,7 +158,7 @@ async def _forked(
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
         if running is not None:
-            running.client.stop_channels()
+            hang_up(running.client)
             await running.end()
         elif manager.has_kernel:
             await manager.shutdown_kernel(now=True)
@@ -167,7 +167,7 @@ async def _forked(
 def _manager(scratch: Scratch, server: ForkServer, ordered: Order | None) -> AsyncKernelManager:
     specs = OwnSpec()
     specs.argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--HistoryManager.enabled=False"]
-    manager = AsyncKernelManager(kernel_spec_manager=specs, connection_file=str(scratch.runtime / "k.json"))
+    manager = OwnManager(kernel_spec_manager=specs, connection_file=str(scratch.runtime / "k.json"))
     if len(os.fsencode(scratch.runtime)) < SOCKET_PATH:
         manager.transport = "ipc"
         manager.ip = str(scratch.runtime / "k")
@@ -199,7 +199,7 @@ async def _start(manager: AsyncKernelManager, scratch: Scratch, limits: Limits, 
     except (RuntimeError, OSError, TimeoutError) as error:
         last = (running.said().strip().splitlines() if running else []) or [str(error) or "it takes too long"]
         if running is not None:
-            running.client.stop_channels()
+            hang_up(running.client)
         raise KernelFailed(f"the kernel did not start: {last[-1]}; try `python -m environment` again") from error
     running.client.allow_stdin = False
     return running

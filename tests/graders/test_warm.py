@@ -60,6 +60,17 @@ def printed(outputs):
     return "".join(one.get("text", "") for one in outputs) + "".join(str(one.get("evalue", "")) for one in outputs)
 
 
+DRAIN = """
+import os, resource
+taken = []
+try:
+    while len(taken) < 100_000:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+except OSError as error:
+    print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - len(taken), error.strerror)
+"""  # how many the kernel has for itself
+
+
 async def _in_kernel(cache, how, sources, modules=LIBRARIES):
     with scratch(cache) as folder:
         async with warm.kernel(folder, cache=cache, modules=modules, how=how) as kernel:
@@ -649,3 +660,15 @@ def test_waiting_outside_of_an_event_loop(server, tmp_path):
     while psutil.pid_exists(forked.pid) and time.monotonic() < until:
         time.sleep(0.01)
     assert not psutil.pid_exists(forked.pid)
+
+
+def test_a_kernel_has_its_own_descriptors_before_the_first_cell(cache):
+    found = [
+        # A traceback is short where its modules cannot be read any more, unless they were imported before.
+        [printed(one)[-30:] for one in in_kernel(cache, how, DRAIN, "print('after')", "1/0", "print(len(taken) > 100)", modules=())]
+        for how in (How.COLD, How.WARM) * 3
+    ]
+    own, after, error, still = found[0]
+    assert (after, still) == ("after\n", "True\n") and own.endswith("Too many open files\n") and error.endswith("division by zero")
+    # One that was opened later would be missing, or not, by chance, and some kernels would abort.
+    assert found == [found[0]] * 6
