@@ -664,11 +664,10 @@ def test_waiting_outside_of_an_event_loop(server, tmp_path):
 
 def test_a_kernel_has_its_own_descriptors_before_the_first_cell(cache):
     found = [
-        # A traceback is short where its modules cannot be read any more, unless they were imported before.
-        [printed(one)[-30:] for one in in_kernel(cache, how, DRAIN, "print('after')", "1/0", "print(len(taken) > 100)", modules=())]
+        [printed(one) for one in in_kernel(cache, how, DRAIN, "print('after')", "print(len(taken) > 100)", modules=())]
         for how in (How.COLD, How.WARM) * 3
     ]
-    own, after, error, still = found[0]
-    assert (after, still) == ("after\n", "True\n") and own.endswith("Too many open files\n") and error.endswith("division by zero")
+    own, *later = found[0]
+    assert own.endswith("Too many open files\n") and later == ["after\n", "True\n"]
     # One that was opened later would be missing, or not, by chance, and some kernels would abort.
     assert found == [found[0]] * 6
