@@ -10,13 +10,15 @@ import argparse
 import asyncio
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
 from course.catalogue import find_root, survey
+from graders.ahead import Ahead
 from graders.kernels import imports, warm
 from graders.kernels.warm import How
 from graders.program import Program, Step, reference
-from graders.run import Plan, run
+from graders.run import Plan, opened, run
 
 
 def program(file: Path) -> Program:
@@ -36,17 +38,24 @@ async def main(lesson: str, files: list[Path], how: How, jobs: int) -> dict[str,
     modules = imports.needed([step.source for step in reference(unit).steps], cache)
     if how is not How.COLD:
         warm.prepare(modules, cache)
+    limits = unit.meta.limits
+    ahead = Ahead(partial(opened, limits, cache, None, how, modules), lambda session: session.alive)
     places = asyncio.Semaphore(jobs)
+    waiting = len(files)
 
     async def one(file: Path) -> list[str]:
+        nonlocal waiting
         async with places:
-            (trace,) = await run(program(file), [Plan({}, {})], unit.meta.limits, cache, how=how, modules=modules)
+            waiting -= 1
+            ahead.prepare(min(jobs, waiting))
+            (trace,) = await run(program(file), [Plan({}, {})], limits, cache, opener=ahead.one)
         for cell in trace.cells:
             if cell.status != "ok":
                 raise RuntimeError(f"{file.name}: cell {cell.step + 1} ended with {cell.status} {cell.error}")
         return [cell.stdout for cell in trace.cells]
 
     printed = await asyncio.gather(*map(one, files))
+    await ahead.close()
     return {file.stem: texts for file, texts in zip(files, printed, strict=True)}
 
 

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import stat
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -216,12 +217,15 @@ async def grade(
             result = await _one(catalogue, found, desk, entry, judge)
         else:
             async with places.one():
-                # What the next ones need is imported while this one runs.
-                for lesson in () if judge else dict.fromkeys(waiting[: jobs + 1]):
-                    if isinstance(ready := desks[lesson], Desk):
-                        ready.prepare()
                 waiting.remove(entry.lesson)
+                # What the next ones need is imported, and their kernels are started, while this one runs.
+                coming = Counter(waiting[:jobs])
+                for lesson in () if judge else dict.fromkeys([entry.lesson, *coming]):
+                    if isinstance(ready := desks[lesson], Desk):
+                        ready.prepare(coming[lesson])
                 result = await _judged(catalogue, found, desk, entry, ledger, judge)
+                if entry.lesson not in waiting and isinstance(desk, Desk):
+                    await desk.rest()
         done(result)
         return result
 

@@ -8,7 +8,7 @@ import hashlib
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, zip_longest
@@ -21,6 +21,7 @@ from course.receipt import read as read_receipt
 from course.schema import Limits, Parameters, ParameterValue, Range, Task
 from course.values import Value
 from graders import excess
+from graders.ahead import Ahead
 from graders.judge import Judged, differences, judge
 from graders.kernels import imports, warm
 from graders.kernels.cold import KernelFailed
@@ -28,7 +29,7 @@ from graders.kernels.isolation import Isolation
 from graders.kernels.warm import How
 from graders.measure import exercise_plans
 from graders.program import Program, of_submission, parameters_text, reference
-from graders.run import Plan, Trace, run
+from graders.run import Opener, Plan, Session, Trace, opened, run
 from graders.submission import Submission, Unreadable, read
 from graders.verdict import ExerciseResult, Reason, SubmissionResult, Verdict, not_judged
 
@@ -88,17 +89,36 @@ class Desk:
         self.drawn = tuple(draw_plans(unit, settings.seed, self.exercises)) if unit.complete else ()
         self._draws: asyncio.Task[Expected] | None = None
         self._prepared: tuple[str, ...] | None = None
+        self._ahead: Ahead[Session] = Ahead(self._opened, lambda session: session.alive)
 
     @cached_property
     def modules(self) -> tuple[str, ...]:
         """What the reference imports: a forked kernel has it ready. A submission has no say in it."""
         return imports.needed([step.source for step in reference(self.unit).steps], self.settings.cache)
 
-    def prepare(self) -> None:
-        """Let the libraries be imported from which kernels of this lesson are forked, while other things are done."""
+    def prepare(self, kernels: int = 0) -> None:
+        """Let the libraries be imported from which kernels of this lesson are forked, while other things are done.
+
+        Args:
+            kernels: as many are to be ready for the next submissions.
+        """
         if self.settings.how is not How.COLD and self.modules != self._prepared:
             self._prepared = self.modules
             warm.prepare(self.modules, self.settings.cache)
+        self._ahead.prepare(kernels)
+
+    @property
+    def opener(self) -> Opener:
+        """Gives kernels for submissions, those that are ready first."""
+        return self._ahead.one
+
+    def _opened(self) -> AbstractAsyncContextManager[Session]:
+        settings = self.settings
+        return opened(settings.limits(self.unit), settings.cache, settings.isolation, settings.how, self.modules)
+
+    async def rest(self) -> None:
+        """No more submissions are expected: end the kernels that are ready for them."""
+        await self._ahead.close()
 
     def draws(self) -> asyncio.Task[Expected]:
         """What the reference gives for each draw: started on the first call, shared by all."""
@@ -121,7 +141,10 @@ class Desk:
             if trace is None or set(trace.observations) != set(plan.probes) or any(cell.status != "ok" for cell in trace.cells):
                 what = f"its reference does not run through with {plan.name}: {parameters_text(plan.parameters)}"
                 raise CourseError.at(self.unit.id, "draw", what, "narrow the ranges or mend the script")
+        before = self.modules
         self._remember(traces[-1].facts.get(LOADED))
+        if self.modules != before:
+            await self._ahead.close()  # the next ones have more imported
         return [trace.observations for trace in traces]
 
     def _remember(self, loaded: Value | None) -> None:
@@ -132,7 +155,8 @@ class Desk:
                 self.__dict__.pop("modules", None)  # to be looked up anew
 
     async def close(self) -> None:
-        """End a reference run that nobody waits for any more."""
+        """End the kernels, and a reference run, that nobody waits for any more."""
+        await self._ahead.close()
         if self._draws is None:
             return
         if not self._draws.done():
@@ -299,8 +323,7 @@ async def _observed(
         return any(all(agrees(trace, exercise) for trace in traces) for exercise in plan.probes)
 
     async def observed(some: list[Plan]) -> list[Trace]:
-        limits = settings.limits(unit)
-        return await run(program, some, limits, settings.cache, wanted, settings.isolation, settings.how, desk.modules)
+        return await run(program, some, settings.limits(unit), settings.cache, wanted, opener=desk.opener)
 
     dealt = shares(plans, settings.abreast)
     try:

@@ -15,8 +15,10 @@ import secrets
 import signal
 import time
 from base64 import b64decode
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +188,9 @@ class Trace:
 Wanted = Callable[[Plan, list[Trace]], bool]
 
 
+Opener = Callable[[], AbstractAsyncContextManager["Session"]]
+
+
 async def run(
     program: Program,
     plans: list[Plan],
@@ -195,9 +200,10 @@ async def run(
     isolation: Isolation | None = None,
     how: How = How.AUTO,
     modules: tuple[str, ...] = (),
+    opener: Opener | None = None,
 ) -> list[Trace]:
     """Run one program in a fresh kernel, once for each plan. See :func:`run_all`."""
-    return await run_all([(program, plan) for plan in plans], limits, cache, wanted, isolation, how, modules)
+    return await run_all([(program, plan) for plan in plans], limits, cache, wanted, isolation, how, modules, opener)
 
 
 async def run_all(
@@ -208,6 +214,7 @@ async def run_all(
     isolation: Isolation | None = None,
     how: How = How.AUTO,
     modules: tuple[str, ...] = (),
+    opener: Opener | None = None,
 ) -> list[Trace]:
     """Run programs one after the other in a fresh kernel, each in a fresh namespace and an empty working directory.
 
@@ -219,6 +226,7 @@ async def run_all(
         isolation: what keeps it apart; what this machine allows if absent.
         how: whether kernels are forked.
         modules: what the programs import, for forked ones.
+        opener: gives kernels that were opened by :func:`opened` with the same arguments, perhaps before.
 
     Returns:
         One trace a job that was run. When the kernel is lost in a step, the jobs after it run in a new kernel, up to that
@@ -231,23 +239,20 @@ async def run_all(
     seconds = limits.total_seconds
     waiting = list(jobs)
     stop: int | None = None
-    isolation = isolation or survey()
+    opener = opener or partial(opened, limits, cache, isolation, how, modules)
     for _ in range(MAX_KERNELS):
-        with scratch(cache, sweep=NAMESPACES not in isolation.layers) as folder:
-            async with kernel(folder, limits, isolation, cache=cache, modules=modules, how=how) as running:
-                session = _Session(running, folder, limits)
-                await session.install()
-                session.deadline = time.monotonic() + seconds
-                while waiting and not session.lost:
-                    program, plan = waiting.pop(0)
-                    if traces and wanted and not wanted(plan, traces):
-                        continue
-                    if session.used and not await session.reset():
-                        break
-                    traces.append(await session.run(program if stop is None else program.until(stop), plan))
-                seconds = session.deadline - time.monotonic()
+        async with opener() as session:
+            session.deadline = time.monotonic() + seconds
+            while waiting and not session.lost:
+                program, plan = waiting.pop(0)
+                if traces and wanted and not wanted(plan, traces):
+                    continue
+                if session.used and not await session.reset():
+                    break
+                traces.append(await session.run(program if stop is None else program.until(stop), plan))
+            seconds = session.deadline - time.monotonic()
         if traces:
-            traces[-1] = replace(traces[-1], left=running.left)
+            traces[-1] = replace(traces[-1], left=session.kernel.left)
         lost = traces[-1].lost if traces else None
         if lost is None:
             break
@@ -256,6 +261,23 @@ async def run_all(
         if not waiting:
             break
     return traces
+
+
+@asynccontextmanager
+async def opened(
+    limits: Limits, cache: Path, isolation: Isolation | None = None, how: How = How.AUTO, modules: tuple[str, ...] = ()
+) -> AsyncIterator[Session]:
+    """A fresh kernel in a scratch folder of its own, with the probe in it. The arguments are those of :func:`run_all`.
+
+    Raises:
+        KernelFailed: if it could not be started.
+    """
+    isolation = isolation or survey()
+    with scratch(cache, sweep=NAMESPACES not in isolation.layers) as folder:
+        async with kernel(folder, limits, isolation, cache=cache, modules=modules, how=how) as running:
+            session = Session(running, folder, limits)
+            await session.install()
+            yield session
 
 
 class _Client(NotebookClient):
@@ -298,7 +320,7 @@ class _Client(NotebookClient):
         """There is no front end here that a widget could talk to."""
 
 
-class _Session:
+class Session:
     """One kernel with its budget. ``lost`` says how the kernel was lost, once it was."""
 
     def __init__(self, running: Kernel, folder: Scratch, limits: Limits) -> None:
@@ -310,6 +332,12 @@ class _Session:
         self.interrupted = False  # whether the last request was
         self.exit: int | None = None
         self.used = 0
+
+    @property
+    def alive(self) -> bool:
+        """Whether the kernel is running."""
+        process = getattr(self.manager.provisioner, "process", None)
+        return process is not None and process.poll() is None
 
     async def install(self) -> None:
         """Put the probe into the kernel, outside the namespace in which cells run. Raises KernelFailed if that takes too long."""

@@ -152,7 +152,7 @@ def killed(monkeypatch):
 
     def kill(text, nth=1, *, before=False):
         seen = []
-        ordinary = running._Session._cell
+        ordinary = running.Session._cell
 
         async def cell(self, index, source, *, told):
             if text in source:
@@ -164,7 +164,7 @@ def killed(monkeypatch):
                     asyncio.get_running_loop().call_later(0.3, os.kill, seen[-1], signal.SIGKILL)
             return await ordinary(self, index, source, told=told)
 
-        monkeypatch.setattr(running._Session, "_cell", cell)
+        monkeypatch.setattr(running.Session, "_cell", cell)
         return seen
 
     return kill

@@ -19,7 +19,7 @@ from graders.check import Desk, Settings, check
 from graders.collect import search
 from graders.kernels.isolation import survey
 from graders.program import Program, Step
-from graders.run import PATIENCE, Plan, _printed, _Session, run
+from graders.run import PATIENCE, Plan, Session, _printed, run
 from graders.store import Store
 from graders.verdict import Reason, SubmissionResult, Verdict, not_judged
 from tests.conftest import notebook, reference_answers
@@ -218,7 +218,7 @@ def given_back(step, total, cells, seconds=0.02):
 
     async def main():
         kernel = SimpleNamespace(watch=Waiting(step), manager=None, client=None)
-        session = _Session(kernel, None, LIMITS.model_copy(update={"total_seconds": total}))
+        session = Session(kernel, None, LIMITS.model_copy(update={"total_seconds": total}))
         session.deadline = 0.0
         for _ in range(cells):
             never = asyncio.get_running_loop().create_future()
