@@ -22,6 +22,8 @@ from graders.version import grader_digest
 COURSE = "TRAINING_SYSTEMS_COURSE"  # the variable that names a worker's checkout of the course; without it, where it was started
 SPOKEN = ("dask", "distributed", "msgpack", "tornado")  # both ends of a connection have to have the same
 MAX_HEAD = 10_000  # bytes
+BEAT_SECONDS = 10.0  # between two signs of life of a grading process
+ALIVE = -1  # the number of a frame that is no more than such a sign
 
 
 class _Message(BaseModel):
@@ -204,8 +206,9 @@ def read_frame(stream: IO[bytes]) -> tuple[int, list[bytes]] | None:
     line = stream.readline(MAX_HEAD)
     if not line.endswith(b"\n"):
         return None
-    head: dict[str, Any] = json.loads(line)
-    parts = [stream.read(size) for size in head["sizes"]]
-    if [len(part) for part in parts] != head["sizes"]:
-        return None
-    return head["number"], parts
+    head: Any = json.loads(line)
+    match head:
+        case {"number": int(number), "sizes": [*sizes]} if all(isinstance(size, int) and size >= 0 for size in sizes):
+            parts = [stream.read(size) for size in sizes]
+            return (number, parts) if [len(part) for part in parts] == sizes else None
+    raise ValueError(f"no frame begins with {line[:100]!r}")

@@ -21,11 +21,12 @@ from typing import IO
 
 from course.catalogue import find_root
 from course.errors import CourseError
-from graders.errand import COURSE, Answer, Errand, myself, parse, read_frame, text, write_frame
+from graders.errand import BEAT_SECONDS, COURSE, Answer, Errand, myself, parse, read_frame, text, write_frame
 
 HOUSE = Path(__file__).resolve().parents[1]
 UNUSED_SECONDS = 600.0  # after which the process of another run is ended: its caller was killed, or has lost the connection
 END_SECONDS = 30.0  # for a grading process to clean up
+SILENT_SECONDS = 300.0  # after which a grading process that gives no sign of life is ended: it was stopped, or hangs
 
 
 def greet() -> str:
@@ -89,7 +90,7 @@ class _Bench:
         self._turn = threading.Lock()  # of the pipe
         self._numbers = itertools.count()
         self._boxes: dict[int, queue.SimpleQueue[str]] = {}
-        self.used = time.monotonic()
+        self.used = self._heard = time.monotonic()
         threading.Thread(target=self._listen, daemon=True, name="graders-answers").start()
 
     @property
@@ -112,7 +113,11 @@ class _Bench:
         except (OSError, ValueError):
             self._tell_end()  # it ended before; who listens may have looked already
         try:
-            return box.get()
+            while True:
+                with suppress(queue.Empty):
+                    return box.get(timeout=BEAT_SECONDS)
+                if time.monotonic() - self._heard > SILENT_SECONDS:
+                    self._process.kill()  # who listens says so then
         finally:
             self._boxes.pop(number, None)
             self.used = time.monotonic()
@@ -120,8 +125,10 @@ class _Bench:
     def _listen(self) -> None:
         try:
             while (frame := read_frame(_pipe(self._process.stdout))) is not None:
-                number, (answer,) = frame
+                number, parts = frame
+                self._heard = time.monotonic()
                 if (box := self._boxes.get(number)) is not None:
+                    (answer,) = parts
                     box.put(answer.decode("ascii"))
         except (OSError, ValueError):
             self._process.kill()  # what it says is no answer

@@ -21,7 +21,7 @@ from course.catalogue import Unit, find_root, survey
 from course.errors import CourseError
 from graders.batch import Desks, open_terms
 from graders.check import Desk, Settings, check, draw_plans
-from graders.errand import Answer, Errand, differing, parse, read_frame, text, write_frame
+from graders.errand import ALIVE, BEAT_SECONDS, Answer, Errand, differing, parse, read_frame, text, write_frame
 from graders.kernels.isolation import Mode
 from graders.kernels.isolation import survey as survey_isolation
 from graders.kernels.sandbox import parent, remove
@@ -142,11 +142,16 @@ async def _serve(answers: IO[bytes]) -> None:
         answer = await bench.answer(parse(Errand, errand.decode("ascii")), data)
         write_frame(answers, number, text(answer).encode("ascii"))
 
+    async def beat() -> None:
+        while True:
+            write_frame(answers, ALIVE)
+            await asyncio.sleep(BEAT_SECONDS)
+
     # A thread and not a transport: those do not know the pipes of every system.
     threading.Thread(target=listen, daemon=True, name="graders-errands").start()
     try:
         async with asyncio.TaskGroup() as group:
-            running: set[asyncio.Task[None]] = set()
+            running: set[asyncio.Task[None]] = {group.create_task(beat())}
             while (frame := await frames.get()) is not None:
                 number, (errand, data) = frame
                 task = group.create_task(one(number, errand, data))

@@ -26,6 +26,8 @@ from graders.kernels.ready import readable
 
 PROGRAM = Path(__file__).with_name("forkserver.py")
 FORK_SECONDS = 20.0  # a fork takes milliseconds
+READY_SECONDS = 120.0  # for the imports, on a loaded machine
+END_SECONDS = 5.0
 MAX_STARTS = 4  # how often to start again without a module with which it cannot fork
 
 
@@ -200,7 +202,11 @@ class ForkServer:
             self.start()
         while not self._ready and not self._why:
             assert self._control is not None
-            await readable(self._control)
+            try:
+                await asyncio.wait_for(readable(self._control), READY_SECONDS)
+            except TimeoutError:
+                self._why = f"the process that forks kernels has imported libraries for {READY_SECONDS:g} s"
+                continue
             if self._ready or self._why or (message := _received(self._control)) is None:
                 continue  # somebody else who waits has read it
             if "ready" in message:
@@ -251,13 +257,15 @@ class ForkServer:
 
     def close(self) -> None:
         """End it, and everything that it has forked."""
+        # One that is still importing has forked nothing, and one that does not answer does not end by itself.
+        patience = END_SECONDS if self._ready and not self._why else 0
         if self._control is not None:
             self._control.close()
             self._control = None
         self._ready = False
         if self.process is not None:
             try:
-                self.process.wait(timeout=0 if self._why else 5)  # one that does not answer does not end by itself
+                self.process.wait(timeout=patience)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()

@@ -494,6 +494,32 @@ def test_a_grading_process_answers_refuses_and_is_over(errand, tiny, tmp_path, m
     assert nowhere.kind == "refused" and COURSE in nowhere.why
 
 
+@posix
+def test_a_grading_process_that_gives_no_sign_of_life_is_ended(errand, tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv(COURSE, str(tiny.root))
+    monkeypatch.setattr(outpost, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(outpost, "SILENT_SECONDS", 0.5)
+    started, popen = [], subprocess.Popen
+
+    def stopped(*words, **more):
+        started.append(popen(*words, **more))
+        started[-1].send_signal(signal.SIGSTOP)
+        return started[-1]
+
+    monkeypatch.setattr(outpost.subprocess, "Popen", stopped)
+    answer = ask(errand, hand_in(tmp_path, tiny, "Ana").read_bytes())
+    assert (answer.kind, answer.why) == ("ended", "the grading process of the worker ended with SIGKILL")
+    assert len(started) == 1 and started[0].returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "head", [b"[]", b"1", b"{}", b'{"number": "1", "sizes": []}', b'{"number": 1, "sizes": [-1]}', b'{"number": 1, "sizes": 1}']
+)
+def test_what_is_no_frame_is_refused(head):
+    with pytest.raises(ValueError, match="no frame begins with"):
+        read_frame(io.BytesIO(head + b"\n"))
+
+
 def test_an_answer_for_something_else_is_no_result(tiny, cache, tmp_path, errand, monkeypatch):
     monkeypatch.setenv(COURSE, str(tiny.root))
     file = hand_in(tmp_path, tiny, "Ana")

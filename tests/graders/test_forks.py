@@ -285,6 +285,23 @@ def test_where_the_server_does_not_answer_an_ordinary_kernel_is_used(cache, monk
     asyncio.run(main())
 
 
+def test_imports_that_do_not_end_are_not_waited_for(tmp_path, server, monkeypatch):
+    monkeypatch.setattr(servers, "READY_SECONDS", 0.5)
+    (tmp_path / "endless.py").write_text("import time\nwhile True: time.sleep(1)\n")
+    made = server("endless")
+    made.start()
+    process = made.process
+    with pytest.raises(NoFork, match=r"has imported libraries for 0\.5 s"):
+        asyncio.run(made.ready())
+    # It was ended at once, since it had forked nothing: by itself it ends with status 0.
+    assert process.returncode == -signal.SIGKILL and not made.alive
+    other = server("endless")
+    other.start()
+    process = other.process
+    other.close()
+    assert process.returncode == -signal.SIGKILL
+
+
 def test_a_kernel_ends_though_its_server_does_not_say_so(cache, monkeypatch, stopped):
     monkeypatch.setattr(cold, "END_SECONDS", 0.5)
     monkeypatch.setattr(provisioner, "END_SECONDS", 0.5)
