@@ -4,16 +4,19 @@ That of a project holds the guide, the starter, the given files, the recorded va
 not hold the solution, the reasoning of the stages or the code of the named mistakes, so a check from it runs everything but the
 fresh draws, for which the solution would have to run beside the learner's module.
 
-What a learner works in stands in every ZIP as it is generated, whatever the present folder holds of it.
+What a learner works in stands in every ZIP as it is generated, whatever the present folder holds of it. Of the rest, a ZIP takes
+what git tracks; where there is no checkout, what is of a kind that the course is made of (:class:`_Files`).
 """
 
 from __future__ import annotations
 
 import io
+import subprocess
 import tomllib
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
 import tomli_w
 
@@ -27,7 +30,12 @@ _PACKAGES = ("course", "graders")
 # What the whole course is, beside its packages.
 _COURSE = (*_ROOM, "Makefile", "README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", ".gitignore", ".gitattributes")
 _LOCKS = "requirements-*.txt"
-_FOLDERS = (*_PACKAGES, "publish", "phases", "projects", "docs", "examples", "tests")
+_FOLDERS = (*_PACKAGES, "publish", "phases", "projects", "docs", "examples", "bench", "tests")
+# Of what kinds its files are, and folders that are left by working with it.
+_KINDS = frozenset(
+    {".py", ".md", ".toml", ".json", ".ipynb", ".txt", ".csv", ".svg", ".png", ".html", ".css", ".js", ".woff2", ".gitkeep"}
+) | {"LICENSE", "Dockerfile"}
+_LEFT_BEHIND = frozenset({"__pycache__", "runs", "backups"})
 _LEFT_OUT = "Not part of this bundle."
 _KEPT_OUT = frozenset({"project.toml", "README.md", "solution", "starter"})
 # A ZIP knows no earlier time; a fixed one makes the same content the same bytes.
@@ -40,18 +48,15 @@ def render(project: Project, catalogue: Catalogue) -> bytes:
     Raises:
         CourseError: for faults in the words, a missing receipt or figure, or a course file that is missing.
     """
-    root = catalogue.root
+    root, there = catalogue.root, _Files.of(catalogue.root)
     made = projects.render(project, guide.names(catalogue))
     files: dict[str, bytes] = {path: text.encode() for path, text in made.items()}
     for name in _ROOM:
         files[name] = _read(root / name, name)
     for package in _PACKAGES:
-        files |= _folder(root, package, "*.py")
-    folder = project.shown(project.folder)
-    for path in sorted(project.folder.rglob("*")):
-        inside = path.relative_to(project.folder)
-        if path.is_file() and inside.parts[0] not in _KEPT_OUT and not _private(inside):
-            files[f"{folder}/{inside.as_posix()}"] = path.read_bytes()
+        files |= {path: data for path, data in there.folder(package).items() if path.endswith(".py")}
+    folder, inside = project.shown(project.folder), there.unit(project)
+    files |= {path: inside[path] for path in inside if PurePosixPath(path).relative_to(folder).parts[0] not in _KEPT_OUT}
     files[f"{folder}/project.toml"] = _without_answers(project).encode()
     files[f"{folder}/original/{project.meta.module}"] = project.starter.source.encode()
     files["README.md"] = _words(project).encode()
@@ -80,11 +85,13 @@ def course(catalogue: Catalogue, made: Mapping[str, str]) -> bytes:
     Raises:
         CourseError: for a course file that is missing.
     """
-    root = catalogue.root
+    root, there = catalogue.root, _Files.of(catalogue.root)
     files = {name: _read(root / name, name) for name in _COURSE}
     files |= {path.name: path.read_bytes() for path in root.glob(_LOCKS)}
     for folder in _FOLDERS:
-        files |= _folder(root, folder)
+        files |= there.folder(folder)
+    for unit in catalogue.units:
+        files |= there.unit(unit)
     own = _own(made, catalogue.units) | {f"{exercises.FOLDER}/README.md": exercises.listing(catalogue, guide.names(catalogue))}
     files |= _encoded(own)
     return _zip({f"training-systems/{name}": data for name, data in files.items()})
@@ -96,11 +103,13 @@ def phase(one: Phase, catalogue: Catalogue, made: Mapping[str, str]) -> bytes:
     Raises:
         CourseError: for a course file that is missing.
     """
-    root, folder = catalogue.root, f"phases/{one.entry.folder}"
+    root, there, folder = catalogue.root, _Files.of(catalogue.root), f"phases/{one.entry.folder}"
     units = _units(one, catalogue)
     files = {name: _read(root / name, name) for name in (*_ROOM, "Makefile")}
-    for name in (*_PACKAGES, "publish", folder, *(unit.shown(unit.folder) for unit in units if isinstance(unit, Project))):
-        files |= _folder(root, name)
+    for name in (*_PACKAGES, "publish", folder):
+        files |= there.folder(name)
+    for unit in units:
+        files |= there.unit(unit)
     files |= _encoded(_own(made, units))
     files[f"{folder}/README.md"] = guide.render(one, catalogue).encode()
     files["README.md"] = _phase_words(one, units).encode()
@@ -137,15 +146,50 @@ def _encoded(files: Mapping[str, str]) -> dict[str, bytes]:
     return {path: text.encode() for path, text in files.items()} | {build.MANIFEST: build.manifest_of(files).encode()}
 
 
-def _folder(root: Path, name: str, pattern: str = "*") -> dict[str, bytes]:
-    """The files of a folder of the course, by path."""
-    paths = [path for path in (root / name).rglob(pattern) if path.is_file() and not _private(path.relative_to(root))]
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted(paths)}
+@dataclass(frozen=True)
+class _Files:
+    """What belongs to the course, of what lies in its folders.
+
+    Attributes:
+        root: the course's folder.
+        tracked: the files that git tracks, relative to it; none where it is no checkout, or git cannot be asked.
+    """
+
+    root: Path
+    tracked: frozenset[str]
+
+    @classmethod
+    def of(cls, root: Path) -> _Files:
+        """Ask git, if there is one."""
+        try:
+            asked = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=False)
+        except OSError:
+            return cls(root, frozenset())
+        names = asked.stdout.decode(errors="surrogateescape").split("\0") if asked.returncode == 0 else []
+        return cls(root, frozenset(filter(None, names)))
+
+    def folder(self, name: str) -> dict[str, bytes]:
+        """The files of a folder that belong to the course, by path."""
+        inside = [path for path in self.tracked if path.startswith(f"{name}/")] if self.tracked else self._usual(name)
+        return self._read(inside)
+
+    def unit(self, unit: Unit) -> dict[str, bytes]:
+        """The files of a lesson or project; of one that is being written, and of which git knows nothing yet, all of the course's kinds."""
+        folder = unit.shown(unit.folder)
+        return self.folder(folder) or self._read(self._usual(folder))
+
+    def _usual(self, name: str) -> list[str]:
+        every = (path.relative_to(self.root) for path in (self.root / name).rglob("*"))
+        return [path.as_posix() for path in every if _usual(path)]
+
+    def _read(self, paths: list[str]) -> dict[str, bytes]:
+        return {path: (self.root / path).read_bytes() for path in sorted(paths) if (self.root / path).is_file()}
 
 
-def _private(inside: Path) -> bool:
-    """Whether a path is something that running the project left, or that is no business of a learner's."""
-    return any((part.startswith(".") and part != ".gitkeep") or part in {"__pycache__", "runs"} for part in inside.parts)
+def _usual(path: Path) -> bool:
+    """Whether a file is of a kind that the course is made of, and not something that working with it has left."""
+    hidden = any(part.startswith(".") for part in path.parts if part != ".gitkeep")
+    return not hidden and not _LEFT_BEHIND & {*path.parts} and bool(_KINDS & {path.suffix, path.name})
 
 
 def _read(path: Path, name: str) -> bytes:

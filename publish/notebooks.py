@@ -28,7 +28,8 @@ def render(lesson: Lesson) -> str:
 
     The words keep their order, and the code keeps the order of `code/main.py`, or the notebook could not be run from the
     top. Where the words show a cell before cells it may need (a figure among the ideas, the closing line among the
-    building blocks) a pointer stands in its place, and the cell follows as soon as those before it have been shown.
+    building blocks) a pointer stands in its place. The cell follows as soon as those before it have been shown, and with it
+    the words that come after it.
 
     Raises:
         CourseError: for faults in the words, a missing or old receipt, a missing or changed figure, or a notebook that
@@ -47,7 +48,7 @@ def render(lesson: Lesson) -> str:
     page.title()
     for block in blocks:
         if block.kind == "words":
-            page.say(recorded.resolve(block.text, lesson.shown(lesson.words), first=block.line))
+            page.words(block, recorded.resolve(block.text, lesson.shown(lesson.words), first=block.line))
         elif block.ref:
             page.show(block)
         else:
@@ -63,11 +64,19 @@ class _Page:
         self.cells: list[NotebookNode] = []
         self.left = list(lesson.cells)
         self.waiting: set[str] = set()
+        self.later: dict[str, list[str]] = {}
 
     def say(self, *parts: str) -> None:
         """Add a cell of words, if there are any."""
         if text := markdown.join(*parts):
             ipynb.words(self.cells, text)
+
+    def words(self, block: Block, text: str) -> None:
+        """Add the words of a block; those that come after a cell that still waits are kept for it."""
+        if any(cell.id == block.after for cell in self.left):
+            self.later.setdefault(block.after, []).append(text)
+        else:
+            self.say(text)
 
     def title(self) -> None:
         """The head of the notebook: what it is, and where its outputs come from."""
@@ -98,6 +107,7 @@ class _Page:
             if cell.id != block.ref and cell.role in {"parameters", "build"}:
                 self.say(f"### {cell.title}")  # its words stand where it was pointed at
             self._cell(cell)
+            self.say(*self.later.pop(cell.id, []))
 
     def _cell(self, cell: Cell) -> None:
         match cell.role:

@@ -1,8 +1,9 @@
 """`lesson.md`, or the `guide.md` of a project, as blocks: the words in the order in which they are read, and between them the places where a cell, an
 exercise, the quiz and so on are shown.
 
-A directive is a fenced block without a body, ```` ```{cell} batches ```` and its closing fence. Fences and headings are found
-by markdown-it, so that an example inside a code block is never taken for one.
+A directive is a fenced block without a body, ```` ```{cell} batches ```` and its closing fence. One has a body: ```` ```{after} omissions ````
+holds the words that would answer the prediction of the experiment or figure `omissions`. Fences and headings are found by
+markdown-it, so that an example inside a code block is never taken for one.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ SHOWN_BY = {
     "stage": "stage",
 }
 _PARTS = ("quiz", "diagnosis", "evidence", "references")
-_DIRECTIVES = tuple(kind for kind in get_args(Kind) if kind != "words")
+_AFTER = "after"
+_DIRECTIVES = (*(kind for kind in get_args(Kind) if kind != "words"), _AFTER)
+# The roles of cells with a prediction.
+_PREDICTED = frozenset({"figure", "experiment"})
 _INFO = re.compile(r"^\{(?P<name>[^}]*)\}\s*(?P<argument>.*)$")
 
 
@@ -46,6 +50,7 @@ class Block:
         line: its first line in the file, 1-based.
         text: of words, the Markdown with its ``{recorded}`` roles still in it; empty otherwise.
         ref: the id of the cell, exercise or stage that is shown; empty for the other kinds.
+        after: of words, the figure or experiment whose prediction they would answer; empty for words that may be read at once.
     """
 
     kind: Kind
@@ -54,11 +59,12 @@ class Block:
     line: int
     text: str = ""
     ref: str = ""
+    after: str = ""
 
 
 @dataclass(frozen=True)
 class _Mark:
-    """A place where the words are cut: a heading of level 1 to 6, or a directive."""
+    """A place where the words are cut: a heading of level 1 to 6, or a directive with its body."""
 
     start: int
     end: int
@@ -66,6 +72,7 @@ class _Mark:
     title: str = ""
     name: str = ""
     argument: str = ""
+    body: str = ""
 
 
 def read(unit: Unit) -> tuple[Block, ...]:
@@ -74,7 +81,7 @@ def read(unit: Unit) -> tuple[Block, ...]:
     Raises:
         CourseError: with every fault found: a heading that is not one of the five stages in their order, words above
             the first, an unknown directive, one with a body, one for a cell of another role, a cell that is shown
-            twice or not at all, a part (quiz, …) that is missing. Each names file, line and remedy.
+            twice or not at all, a part (quiz, …) that is missing, words that come after nothing. Each names file, line and remedy.
     """
     shown = unit.shown(unit.words)
     try:
@@ -85,6 +92,7 @@ def read(unit: Unit) -> tuple[Block, ...]:
     if isinstance(unit, Lesson):
         problems += _stage_problems(marks, text, shown)
     problems += _directive_problems(marks, unit, shown)
+    problems += _after_problems(marks, unit, shown)
     if problems:
         raise CourseError(*sorted(problems, key=_line))
     return _blocks(marks, text.split("\n"))
@@ -114,7 +122,7 @@ def _marks(text: str, shown: str) -> tuple[list[_Mark], list[Problem]]:
                 problems.append(Problem(shown, where, *problem))
                 continue
             found = cast(re.Match[str], _INFO.match(token.info.strip()))
-            marks.append(_Mark(start, end, name=found["name"], argument=found["argument"].strip()))
+            marks.append(_Mark(start, end, name=found["name"], argument=found["argument"].strip(), body=token.content))
     for label, definition in env.get("references", {}).items():
         # The words are cut into cells of a notebook, where a link no longer finds a definition that stands elsewhere.
         where = f"line {definition['map'][0] + 1}"
@@ -133,6 +141,9 @@ def _misplaced(token: Token) -> tuple[str, str] | None:
         return f"unknown directive {token.info.strip()!r}", f"use one of: {', '.join(f'{{{name}}}' for name in _DIRECTIVES)}"
     if token.level:
         return f"{{{found['name']}}} stands inside a list or a quotation", "move it to the start of a line of its own"
+    if found["name"] == _AFTER:
+        empty = "{after} is empty", "write into it what is to be read once the prediction is made, or remove it"
+        return None if token.content.strip() else empty
     if token.content.strip():
         return (
             f"{{{found['name']}}} has a body",
@@ -191,7 +202,7 @@ def _directive_problems(marks: list[_Mark], unit: Unit, shown: str) -> list[Prob
     wanted_roles = set(SHOWN_BY) if isinstance(unit, Lesson) else {"stage", "figure"}
     lines: dict[str, int] = {}
     for mark in marks:
-        if not mark.name:
+        if not mark.name or mark.name == _AFTER:
             continue
         where, key = f"line {mark.start + 1}", f"{{{mark.name}}}" if mark.name in _PARTS else mark.argument
         if mark.name in _PARTS:
@@ -251,6 +262,40 @@ def _directive_problems(marks: list[_Mark], unit: Unit, shown: str) -> list[Prob
     return problems
 
 
+def _after_problems(marks: list[_Mark], unit: Unit, shown: str) -> list[Problem]:
+    """Words that come after no prediction, or after one that a reader does not see above them; and what cannot stand in such words."""
+    problems: list[Problem] = []
+    predicted = [cell.id for cell in unit.cells if cell.role in _PREDICTED]
+    known = {cell.id: cell.role for cell in unit.cells}
+    above: set[str] = set()  # figures and experiments of this stage so far
+    for mark in marks:
+        if mark.level == 1:
+            above.clear()
+        if mark.name in _PREDICTED:
+            above.add(mark.argument)
+        if mark.name != _AFTER:
+            continue
+        where, name = f"line {mark.start + 1}", mark.argument
+        use = f"use one of: {', '.join(predicted) or 'there is none yet'}"
+        if name not in known:
+            problems.append(Problem(shown, where, f"{{after}} names {name!r}, which is no figure or experiment", use))
+        elif name not in predicted:
+            problems.append(
+                Problem(shown, where, f"{{after}} names {name}, a cell of role {known[name]} without a prediction", use)
+            )
+        elif name not in above:
+            what = f"{{after}} {name} does not stand below {{{known[name]}}} {name} in the same stage"
+            problems.append(Problem(shown, where, what, "move it below: where the prediction is made, these words appear"))
+        inside, more = _marks(mark.body, shown)
+        found = [(one.start, "a heading" if one.level else f"{{{one.name}}}") for one in inside]
+        problems += [
+            Problem(shown, f"line {mark.start + 2 + line}", f"{what} stands inside {{after}}", "close the block before it")
+            for line, what in found
+        ]
+        problems += [Problem(shown, f"line {mark.start + 1 + _line(one)}", one.what, one.remedy) for one in more]
+    return problems
+
+
 def _blocks(marks: list[_Mark], lines: list[str]) -> tuple[Block, ...]:
     """Cut the words at every directive and at headings of level 1 and 2; deeper headings stay inside."""
     blocks: list[Block] = []
@@ -259,13 +304,20 @@ def _blocks(marks: list[_Mark], lines: list[str]) -> tuple[Block, ...]:
     named = ""  # the heading that holds for them
 
     def gather(end: int) -> None:
-        text = "\n".join(lines[begin:end])
+        add(begin, "\n".join(lines[begin:end]))
+
+    def add(first: int, text: str, after: str = "") -> None:
         if text.strip():
-            first = begin + next(index for index, line in enumerate(lines[begin:end]) if line.strip())
-            blocks.append(Block("words", stage, named, first + 1, text.strip("\n").rstrip()))
+            first += next(index for index, line in enumerate(text.split("\n")) if line.strip())
+            blocks.append(Block("words", stage, named, first + 1, text.strip("\n").rstrip(), after=after))
 
     for mark in marks:
-        if mark.name:
+        if mark.name == _AFTER:
+            gather(mark.start)
+            named = heading
+            add(mark.start + 1, mark.body, mark.argument)
+            begin = mark.end
+        elif mark.name:
             gather(mark.start)
             blocks.append(Block(cast(Kind, mark.name), stage, heading, mark.start + 1, ref=mark.argument))
             begin, named = mark.end, heading

@@ -10,6 +10,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _ATTRIBUTES = {"href", "src", "data-src", "poster", "action"}
+# Elements whose address may be the thing itself, as data.
+_MAY_HOLD = frozenset({"img", "link"})
 _CSS = re.compile(r"url\(\s*['\"]?([^'\")]+)['\"]?\s*\)")
 
 
@@ -82,7 +84,7 @@ def _fault(page: str, tag: str, link: str, folder: Path, pages: dict[str, _Page]
         return f"not an address: {error}"
     if parts.scheme or parts.netloc:
         if tag != "a":
-            return "it is loaded from outside of the site" if (parts.scheme, tag) != ("data", "img") else ""
+            return "" if parts.scheme == "data" and tag in _MAY_HOLD else "it is loaded from outside of the site"
         return "" if parts.scheme == "https" and re.fullmatch(r"[a-z0-9.-]+\.[a-z]+", parts.netloc) else "not an https address"
     target = posixpath.normpath(posixpath.join(posixpath.dirname(page), unquote(parts.path))) if parts.path else page
     if target.startswith(("..", "/")):

@@ -337,7 +337,7 @@ class Parts:
             classes=["run"],
         )
 
-    def downloads(self, around: tuple[Download, ...]) -> nodes.Node:
+    def downloads(self, around: tuple[Download, ...]) -> Nodes:
         """Everything to take along, as a table.
 
         Args:
@@ -348,7 +348,8 @@ class Parts:
             (self._file(one), f"{one.what} ({one.file.rpartition('.')[2]}, {one.size})") for one in self.files
         ]
         rows += [(self._file(one), f"{one.what} ({one.file.rpartition('.')[2]})") for one in around]
-        return table(("File", "What it is"), rows, ["downloads"])
+        advice = "Where the browser shows a file instead of saving it, as it does if this page was opened from a folder: use “Save link as” in the link's menu."
+        return [table(("File", "What it is"), rows, ["downloads"]), paragraph(advice)]
 
     def _file(self, one: Download) -> nodes.Node:
         return link(one.name, f"{self.base}{one.path}", download=one.file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -88,10 +88,7 @@ class Sheet:
     def blocks(self) -> tuple[Block, ...]:
         """The words, with recorded values in them. Raises CourseError for faults in them."""
         shown = self.unit.shown(self.unit.words)
-        return tuple(
-            Block(one.kind, one.stage, one.heading, one.line, self.recorded.resolve(one.text, shown, first=one.line), one.ref)
-            for one in read(self.unit)
-        )
+        return tuple(replace(one, text=self.recorded.resolve(one.text, shown, first=one.line)) for one in read(self.unit))
 
     @cached_property
     def meta(self) -> UnitFile:
@@ -175,7 +172,7 @@ class Sheet:
         """Of everything that the page shows, so that a page is made again exactly when something in it has changed."""
         quiz = self.quiz.model_dump(mode="json") if self.quiz else None
         cells = [[cell.id, cell.role, cell.title, cell.source] for cell in self.unit.cells]
-        blocks = [[one.kind, one.line, one.text, one.ref] for one in self.blocks]
+        blocks = [[one.kind, one.line, one.text, one.ref, one.after] for one in self.blocks]
         shown = [self.meta.model_dump(mode="json"), quiz, cells, blocks, self.receipt.model_dump(mode="json")]
         files = dict(self.unit.files) if isinstance(self.unit, Project) else {}
         return hashlib.sha256(json.dumps([shown, files], sort_keys=True, default=str).encode()).hexdigest()

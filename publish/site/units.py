@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import groupby
 from typing import Any, ClassVar
 
@@ -87,8 +87,16 @@ class _Page:
             document["source"], reporter.source, reporter.get_source_and_line = before
 
     def _words(self, block: Block, offset: int) -> None:
-        with self._source(str(self.sheet.unit.words)):
+        with self._source(str(self.sheet.unit.words)), self._veiled(block.after):
             self.renderer.nested_render_text(block.text, block.line - 1, heading_offset=offset)
+
+    def _veiled(self, after: str) -> AbstractContextManager[Any]:
+        """Put the words that follow among what is shown once a prediction is made, if they come after one."""
+        if not after:
+            return nullcontext()
+        box = make("div", classes=["revealed"], data_for=f"{self.sheet.id}/{after}")
+        context: AbstractContextManager[Any] = self.renderer.current_node_context(box, append=True)
+        return context
 
     def _lesson(self) -> None:
         names = {one.text: one.id for one in self.sheet.stages}
@@ -176,7 +184,7 @@ class _Page:
             ),
             make("div", paragraph(make("strong", "Afterwards you can")), aims, classes=["aims"]),
             details("Set up", *self._setup(), data_id=f"{sheet.id}/setup"),
-            details("Downloads", self.parts.downloads(self.around), data_id=f"{sheet.id}/downloads"),
+            details("Downloads", *self.parts.downloads(self.around), data_id=f"{sheet.id}/downloads"),
             make("nav", make("ol", *listed), classes=["stages"], aria_label="Stages"),
         ]
 

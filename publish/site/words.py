@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jinja2
@@ -168,7 +169,9 @@ def _map(sheets: Sheets) -> str:
 
 
 def _home_downloads(site: Site) -> str:
-    files = [site.downloads.course, *(one for phase in site.downloads.phases.values() for one in phase)]
+    files = [site.downloads.course]
+    for name, phase in site.downloads.phases.items():
+        files += [replace(one, name=f"Phase {name}: {one.name[0].lower()}{one.name[1:]}") for one in phase]
     return _table(tuple(files), "index")
 
 

@@ -60,6 +60,20 @@ def test_a_cell_that_is_shown_early_is_pointed_at(small):
     assert sources[ids[ids.index("done") - 1]] == "### The end"
 
 
+def test_words_that_come_after_a_prediction_follow_its_run(small):
+    figure, experiment = "```{figure} plot\n```\n", "```{experiment} longer\n```\n"
+    small.change(
+        "lesson.md", figure, f"{figure}\n```{{after}} plot\nIt rises to {{recorded}}`total`.\n```\n\nThe ideas end here.\n"
+    )
+    small.change("lesson.md", experiment, f"{experiment}\n```{{after}} longer\nTwice three.\n```\n")
+    cells = read(notebooks.render(small.lesson)).cells
+    place = {cell.id: index for index, cell in enumerate(cells)}
+    words = {cell.source: index for index, cell in enumerate(cells) if cell.cell_type == "markdown"}
+    # The figure is pointed at among the ideas and runs after the data: so its words wait for it.
+    assert words["The ideas end here."] < place["plot"] < words["It rises to 12.0."] < place["longer"] < words["Twice three."]
+    assert "{after}" not in "".join(cell.source for cell in cells)
+
+
 def test_outputs_come_from_the_receipt_and_the_figure(small):
     cells = {cell.id: cell for cell in code_cells(read(notebooks.render(small.lesson)))}
     (output,) = cells["data"].outputs

@@ -45,7 +45,45 @@ def test_a_directive_inside_a_code_block_is_an_example(small):
     assert any("nowhere" in block.text for block in prose.read(small.lesson))
 
 
+AFTER = "```{after} longer\nIt was {recorded}`Length`.\n```\n"
+
+
+def test_words_may_come_after_a_prediction(small):
+    small.change("lesson.md", "```{experiment} longer\n```\n", f"```{{experiment}} longer\n```\n\n{AFTER}\nNext.\n")
+    blocks = prose.read(small.lesson)
+    place = next(index for index, block in enumerate(blocks) if block.kind == "experiment")
+    after, following = blocks[place + 1 : place + 3]
+    assert (after.kind, after.after, after.text) == ("words", "longer", "It was {recorded}`Length`.")
+    assert (after.stage, after.heading) == ("Experiment", "Experiment")
+    assert (following.kind, following.after, following.text) == ("words", "", "Next.")
+    lines = (small.folder / "lesson.md").read_text().split("\n")
+    assert [lines[one.line - 1] for one in (after, following)] == [after.text, following.text]
+    assert {block.after for block in blocks if block is not after} == {""}
+
+
+def test_code_may_come_after_a_prediction(small):
+    held = "````{after} longer\n\n```text\n# no heading\n```\n````\n"
+    small.change("lesson.md", "```{experiment} longer\n```\n", f"```{{experiment}} longer\n```\n\n{held}")
+    (after,) = (block for block in prose.read(small.lesson) if block.after)
+    assert after.text == "```text\n# no heading\n```"
+
+
+def _after(body: str, name: str = "longer") -> str:
+    return f"```{{experiment}} longer\n```\n\n````{{after}} {name}\n{body}\n````\n"
+
+
+EXPERIMENT = "```{experiment} longer\n```\n"
 FAULTS = [
+    (EXPERIMENT, _after("So.", "shorter"), "````{after} shorter", "{after} names 'shorter', which is no figure", "plot, longer"),
+    (EXPERIMENT, _after("So.", ""), "````{after} ", "{after} names ''", "use one of: plot, longer"),
+    (EXPERIMENT, _after("So.", "data"), "````{after} data", "{after} names data, a cell of role build without", "plot, longer"),
+    (EXPERIMENT, _after("So.", "plot"), "````{after} plot", "{after} plot does not stand below {figure} plot", "move it below"),
+    (EXPERIMENT, AFTER + "\n" + EXPERIMENT, "```{after} longer", "{after} longer does not stand below", "move it below"),
+    (EXPERIMENT, _after(""), "````{after} longer", "{after} is empty", "remove it"),
+    (EXPERIMENT, _after("So.\n\n## Why"), "## Why", "a heading stands inside {after}", "close the block before it"),
+    (EXPERIMENT, _after("So.\n\n```{quiz} \n```"), "```{quiz} ", "{quiz} stands inside {after}", "close the block before it"),
+    (EXPERIMENT, _after("So.\n\n```{quizz}\n```"), "```{quizz}", "unknown directive '{quizz}'", "use one of"),
+    (EXPERIMENT, _after("So.\n\n[a]: https://example.org"), "[a]: https://example.org", "the link definition", "[text](url)"),
     (
         "# Experiment\n",
         "# Experiments\n",

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -90,6 +91,7 @@ def test_a_lesson_page_keeps_its_promises(pages):
     ]
     assert '<meta name="course-page" content="lesson">' in text
     assert '<meta name="course-unit" content="small-01">' in text
+    assert '<link rel="icon" href="data:image/svg+xml,' in text  # a browser asks for one in any case
     data = json.loads(pages.read("_static/course-data.js").removeprefix("window.courseData = ").removesuffix(";\n"))
     (unit,) = data["phases"][0]["units"]
     assert unit["url"] == PAGE
@@ -303,3 +305,104 @@ def test_the_zips_hold_a_course_that_can_be_read(pages, tmp_path):
         assert b"mine" not in (folder / "exercises" / "small-01.py").read_bytes()
         assert (folder / "phases/06-small/01-pad/small-01.ipynb").is_file()
         assert not [path for path in tree(folder) if "__pycache__" in path or path.startswith(".cache")]
+
+
+JUNK = (
+    "tests/__pycache__/test_a.cpython-311.pyc",
+    "examples/.pytest_cache/v/cache/lastfailed",
+    "examples/class/.ipynb_checkpoints/small-01-checkpoint.ipynb",
+    "examples/backups/small-01.ipynb",
+    "examples/runs/evidence/results.json",
+    "phases/06-small/01-pad/code/main.py.orig",
+    "phases/06-small/01-pad/lesson.md~",
+    "docs/.grading.md.swp",
+    "tests/runs.sqlite",
+)
+LOOSE = ("examples/results.json", "tests/report.html", "docs/notes.md", "phases/06-small/01-pad/figures/copy of plot.png")
+
+
+def plant(root: Path, names: tuple[str, ...]) -> None:
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"junk")
+
+
+def packed(root: Path) -> dict[str, bytes]:
+    """The ZIPs of a course: all of it, and its phase."""
+    course = catalogue.load(root)
+    made = bundle.generated(course)
+    return {"course": bundle.course(course, made), "phase": bundle.phase(course.phases[1], course, made)}
+
+
+def names_in(data: bytes) -> set[str]:
+    return {name.partition("/")[2] for name in zipfile.ZipFile(io.BytesIO(data)).namelist()}
+
+
+def test_a_zip_takes_what_git_tracks(pages):
+    root = pages.small.root
+    plant(root, ("examples/class/Ana Pérez/small-01.ipynb", "examples/odd.kind"))
+    (root / "examples" / "class" / "Ana Pérez" / "small-01.ipynb").write_text("{}", encoding="utf-8")
+    for words in (["init", "--quiet"], ["add", "--all"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    before = packed(root)
+    assert {"examples/class/Ana Pérez/small-01.ipynb", "examples/odd.kind"} <= names_in(before["course"])
+    plant(root, (*JUNK, *LOOSE))
+    assert packed(root) == before
+    # What git no longer finds is not there to be taken.
+    (root / "examples" / "odd.kind").unlink()
+    assert names_in(packed(root)["course"]) == names_in(before["course"]) - {"examples/odd.kind"}
+
+
+def test_a_zip_takes_a_lesson_of_which_git_knows_nothing_yet(pages):
+    root = pages.small.root
+    for words in (["init", "--quiet"], ["add", "course.toml", "docs", "phases/06-small/phase.toml"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    plant(root, JUNK)
+    for data in packed(root).values():
+        assert {"phases/06-small/01-pad/lesson.md", "phases/06-small/01-pad/figures/plot.svg"} <= names_in(data)
+        assert not names_in(data) & {*JUNK}
+
+
+def test_without_git_a_zip_takes_files_of_the_courses_kinds(pages, monkeypatch):
+    root = pages.small.root
+    before = packed(root)
+    assert {"docs/grading.md", "phases/06-small/01-pad/figures/plot.svg"} <= names_in(before["course"])
+    plant(root, JUNK)
+    assert packed(root) == before
+    monkeypatch.setenv("PATH", "")  # no git at all
+    assert packed(root) == before
+
+
+def test_the_courses_kinds_are_those_of_every_file_that_git_tracks():
+    tracked = bundle._Files.of(ROOT).tracked
+    if not tracked:
+        pytest.skip("this is no checkout")
+    odd = [path for path in tracked if path.partition("/")[0] in bundle._FOLDERS and not bundle._usual(Path(path))]
+    assert odd == []
+    assert not [name for name in JUNK if bundle._usual(Path(name))]
+
+
+def test_words_that_answer_a_prediction_are_shown_with_its_result(pages):
+    words = (
+        "```{after} plot\nIt rises to {recorded}`total | .0f`, **as a table says**:\n\n| a | b |\n| --- | --- |\n| 1 | 2 |\n```\n"
+    )
+    pages.small.change("lesson.md", "```{figure} plot\n```\n", f"```{{figure}} plot\n```\n\n{words}\nOpen again.\n")
+    pages.build()
+    text = pages.read()
+    (veiled,) = re.findall(r'<div class="revealed" data-for="small-01/plot">\s*<p>It rises to.*?</div>\s*</div>', text, re.DOTALL)
+    assert "It rises to 12, <strong>as a table says</strong>" in veiled
+    assert "<td><p>2</p></td>" in veiled
+    assert "Open again" not in veiled
+    assert text.index('data-id="small-01/plot"') < text.index(veiled) < text.index("Open again.") < text.index('id="build-run"')
+    # The page is made again where only the place of the words has changed.
+    pages.small.change("lesson.md", words, words.replace("```{after} plot\n", "").replace("| 2 |\n```\n", "| 2 |\n"))
+    assert pages.build().written >= 1
+    assert pages.read().count('class="revealed" data-for="small-01/plot"') == 1
+
+
+def test_a_fault_in_words_that_come_after_names_the_line(pages):
+    fault = "```{after} plot\nFine.\n\nA formula $\\frac{1}{$ that is none.\n```\n"
+    pages.small.change("lesson.md", "```{figure} plot\n```\n", f"```{{figure}} plot\n```\n\n{fault}")
+    line = (pages.small.folder / "lesson.md").read_text(encoding="utf-8").split("\n").index("A formula $\\frac{1}{$ that is none.")
+    assert f"lesson.md:{line + 1}: the formula" in pages.problems()

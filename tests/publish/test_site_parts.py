@@ -24,7 +24,7 @@ def site(tmp_path) -> Path:
     (tmp_path / "_static" / "f.woff2").write_bytes(b"f")
     (tmp_path / "index.html").write_text(
         '<a href="sub/page.html?x=1#there">to</a> <a href="#here">here</a> <b id="here"></b> <a href="https://docs.python.org/3/">out</a>'
-        '<link rel="stylesheet" href="_static/a.css?v=1"> <img src="data:image/png;base64,AA" alt="">'
+        '<link rel="stylesheet" href="_static/a.css?v=1"> <link rel="icon" href="data:image/svg+xml,AA"> <img src="data:image/png;base64,AA" alt="">'
     )
     (tmp_path / "sub" / "page.html").write_text('<p id="there"></p><a href="../index.html">back</a><a href="./page.html">self</a>')
     return tmp_path
@@ -33,7 +33,7 @@ def site(tmp_path) -> Path:
 def test_good_links_are_counted_and_nothing_is_said(site):
     findings, count = links.check(site)
     assert findings == []
-    assert count == 9
+    assert count == 10
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,7 @@ def test_good_links_are_counted_and_nothing_is_said(site):
         ('<a href="javascript:alert(1)">x</a>', "not an https address"),
         ('<a href="//cdn.example.org/x.js">x</a>', "not an https address"),
         ('<script src="https://cdn.example.org/x.js"></script>', "it is loaded from outside of the site"),
+        ('<script src="data:text/javascript,alert(1)"></script>', "it is loaded from outside of the site"),
         ('<link rel="stylesheet" href="https://fonts.example.org/x.css">', "it is loaded from outside of the site"),
         ('<img src="https://example.org/x.png" alt="">', "it is loaded from outside of the site"),
         ('<b id="here"></b><i id="two"></i><i id="two"></i>', "the id stands twice"),

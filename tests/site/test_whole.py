@@ -14,8 +14,8 @@ from tests.site.test_transfer import bring, save
 
 LESSON = "phases/06-recovery/recovery-01.html"
 PHONE = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
-# `preload` would fetch the style sheets once more. `region` is no rule of WCAG, and the theme's "Back to top" stands outside of all.
-OPTIONS = {"resultTypes": ["violations"], "preload": False, "rules": {"region": {"enabled": False}}}
+# `preload` would fetch the style sheets once more.
+OPTIONS = {"resultTypes": ["violations"], "preload": False}
 STANDARD = {**OPTIONS, "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
 COLORS = {**OPTIONS, "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 
@@ -104,6 +104,23 @@ def test_a_learner_goes_from_home_to_evidence_and_takes_it_along(reader, home):
     assert "Next: " in ben.open("index.html").inner_text("#home-learning")
 
 
+def test_words_that_answer_a_prediction_wait_for_it(reader, home):
+    page = reader(home).open("phases/06-recovery/recovery-03.html#experiment")
+    page.wait_for_selector("section.stage#experiment:not([hidden])")
+    name = "recovery-03/omissions"
+    results = page.locator(f".revealed[data-for='{name}']")
+    told = "lost key even lowers it"
+    assert results.count() == 2
+    assert [one.is_visible() for one in results.all()] == [False, False]
+    assert told not in page.inner_text("body")
+    form = page.locator(f"form.prediction[data-id='{name}']")
+    choose(form, wrong(form))
+    assert [one.is_visible() for one in results.all()] == [True, True]
+    assert told in page.inner_text("#experiment")
+    page.reload()
+    assert told in page.inner_text("#experiment")
+
+
 def test_a_lesson_works_on_when_the_server_is_gone(reader, server):
     ana = reader(server.home)
     page = ana.open(LESSON)
@@ -179,8 +196,10 @@ def test_axe_would_find_what_is_wrong(reader):
     page.evaluate(
         "document.querySelector('article').insertAdjacentHTML('beforeend', '<img src=\"data:,\"><p style=\"color: #ccc; background: #fff\">pale</p>')"
     )
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<p>in no part of the page</p>')")
     found = examine(page, "unit")
     assert [one for one in found if "image-alt" in one]
+    assert [one for one in found if one.startswith("unit (light): region:") and "body > p" in one]
     assert [one for one in found if "color-contrast" in one and "(dark)" in one]
 
 

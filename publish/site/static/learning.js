@@ -25,16 +25,16 @@
       return [
         make("tr", { class: due ? "due" : "" },
           make("th", { scope: "row" }, make("a", { href: url(unit.url) }, unit.title)),
-          make("td", {}, review.finished),
-          make("td", {}, `${review.done.length} of ${course.review.INTERVALS.length}`),
-          make("td", {}, when, due && " ", due && button("Reviewed today", did, { "aria-label": `Reviewed today: ${unit.title}` }))),
+          make("td", { "data-label": "Finished" }, review.finished),
+          make("td", { "data-label": "Reviews" }, `${review.done.length} of ${course.review.INTERVALS.length}`),
+          make("td", { "data-label": "Next" }, when, due && " ", due && button("Reviewed today", did, { "aria-label": `Reviewed today: ${unit.title}` }))),
       ];
     });
     const last = course.review.INTERVALS.at(-1);
     const rule = `A finished lesson comes back after ${course.review.INTERVALS.slice(0, -1).join(", ")} and ${last} days. Look at its questions again, then say so here.`;
     if (!rows.length) return [make("p", {}, `${rule} No lesson is finished yet.`)];
     const head = make("tr", {}, ["Lesson", "Finished", "Reviews", "Next"].map((word) => make("th", { scope: "col" }, word)));
-    return [make("p", {}, rule), make("div", { class: "course-table", tabindex: "0", role: "region", "aria-label": "Table of the reviews" }, make("table", {}, make("thead", {}, head), make("tbody", {}, rows)))];
+    return [make("p", {}, rule), make("div", { class: "course-table", tabindex: "0", role: "region", "aria-label": "Table of the reviews" }, make("table", { class: "reviews" }, make("thead", {}, head), make("tbody", {}, rows)))];
   }
 
   // --- progress --------------------------------------------------------------------------------------------------
@@ -106,7 +106,6 @@
       folio.replaceChildren(make("summary", {}, "Show it here"), ...course.portfolio.view());
     };
     place.replaceChildren(
-      make("p", { class: "course-private" }, "All of this is kept in this browser and sent to nobody."),
       section("reviews", "Reviews", due),
       section("progress", "Progress", far),
       section("keep", "Keep your work", course.transfer.view()),
