@@ -14,7 +14,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -44,9 +44,10 @@ from graders.kernels.processes import processors
 from graders.kernels.warm import How
 from graders.measure import environment
 from graders.orphans import sweep
+from graders.packed import Packed
 from graders.record import record
 from graders.reports.files import write_reports
-from graders.reports.lines import STYLES, class_lines, own_lines, table, totals, width
+from graders.reports.lines import STYLES, class_lines, own_lines, table, table_of_exercises, totals, width
 from graders.reports.text import visible
 from graders.run import Trace
 from graders.store import OtherSeed, Run, Store, StoreFailed
@@ -134,6 +135,7 @@ Junit = Annotated[Path | None, typer.Option("--junit", help="Write JUnit XML her
 Csv = Annotated[Path | None, typer.Option("--csv", help="Write CSV here.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Write a page for a browser here.")]
 
+MOST_ROWS = 600  # learners, in the table on a terminal
 MOST_JOBS = 8  # unless asked for: each may take as much memory as its limit says
 
 
@@ -426,28 +428,28 @@ def _grade(
         catalogue, desks, settings, grader=grader_digest(), environment=environment_digest(root, place), isolation=_isolation(settings).told()
     )  # fmt: skip
     ledger = batch.open_ledger(store, run, found, terms)
-    finished: list[SubmissionResult] = []
+    finished = Packed()
+    places = {(one.learner, one.lesson): number for number, one in enumerate(found.found)}
     ended: Ended = None
     try:
         _say_how(console, found, ledger)
         with _progress(console, found) as show:
 
             def done(result: SubmissionResult) -> None:
-                finished.append(result)
+                finished.put(places[result.learner, result.lesson], result)
                 show(result)
 
-            async def work() -> list[SubmissionResult]:
+            async def work() -> None:
                 if scheduler is None:
-                    return await batch.grade(catalogue, found, desks, jobs, done, ledger)
+                    await batch.grade(catalogue, found, desks, jobs, done, ledger)
+                    return
                 order = cluster.Order(settings, mode, terms, place)
                 async with cluster.connect(scheduler, order, lambda text: print(visible(text), file=sys.stderr)) as workers:
-                    return await batch.grade(catalogue, found, desks, len(found.found), done, ledger, workers.judge)
+                    await batch.grade(catalogue, found, desks, len(found.found), done, ledger, workers.judge)
 
-            finished = _run(work())
+            _run(work())
     except (KeyboardInterrupt, BrokenPipeError) as error:
         ended = error
-        order = {(one.learner, one.lesson): number for number, one in enumerate(found.found)}
-        finished.sort(key=lambda result: order[result.learner, result.lesson])
     receipts = {lesson: desk.receipt_digest for lesson, desk in desks.items() if isinstance(desk, Desk)}
     lessons = [catalogue.unit(name) for name in found.lessons]
     return _results(run.started, settings, receipts, lessons, finished, complete=ended is None), ended
@@ -531,7 +533,11 @@ def _summary(console: Console, found: Class, results: Results, files: dict[str, 
     # A file has no width to keep to; a terminal folds the table to its own.
     plain = console if console.is_terminal else Console(width=40 + 24 * len(found.lessons))
     plain.print()
-    plain.print(table(results.submissions))
+    if len(found.found) > MOST_ROWS * len(found.lessons):
+        plain.print(table_of_exercises(results.submissions))
+        _print(console, None, "the table of learners is in the report for a browser")
+    else:
+        plain.print(table(results.submissions))
     handed_in = {one.learner for one in results.submissions if one.file or one.verdict is Verdict.ERROR}
     handed_in |= {path.relative_to(found.folder).parts[0] for path in found.unknown}
     nothing = sorted({one.learner for one in results.submissions} - handed_in)
@@ -560,7 +566,7 @@ def _results(
     settings: Settings,
     receipts: dict[str, str],
     lessons: list[Unit],
-    done: list[SubmissionResult],
+    done: Sequence[SubmissionResult],
     *,
     complete: bool,
 ) -> Results:
@@ -570,7 +576,7 @@ def _results(
         limits[lesson.id] = found.model_dump()
     return Results(
         started=started, finished=_now(), complete=complete, seed=settings.seed, receipts=receipts, environment=environment(PACKAGES, devices=False),
-        isolation=_isolation(settings).told(), limits=limits, submissions=tuple(done),
+        isolation=_isolation(settings).told(), limits=limits, submissions=done,
     )  # fmt: skip
 
 

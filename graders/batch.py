@@ -182,7 +182,7 @@ async def grade(
     done: Done,
     ledger: Ledger | None = None,
     judge: Judge | None = None,
-) -> list[SubmissionResult]:
+) -> None:
     """Judge a class.
 
     Args:
@@ -190,13 +190,10 @@ async def grade(
         found: what was handed in.
         desks: of each of its lessons.
         jobs: how many submissions are run at the same time.
-        done: called with each result as it comes, in the order in which they are finished. By then it is kept.
+        done: called with each result as it comes, in the order in which they are finished. By then it is kept, and it is kept
+            nowhere else: those of a big class are many.
         ledger: keeps the results, and has those that need not be judged again.
         judge: judges one submission elsewhere; :func:`graders.check.check` does if absent.
-
-    Returns:
-        The results in the order of the class. When the run is interrupted, ``done`` has been called for what was
-        finished until then.
 
     Raises:
         StoreFailed: if a result cannot be kept. What was kept until then stays.
@@ -208,11 +205,8 @@ async def grade(
     turns = sorted(found.found, key=lambda entry: found.lessons.index(entry.lesson))
     waiting = [entry.lesson for entry in turns if entry.files and (entry.learner, entry.lesson) not in known]
 
-    async def one(entry: Found) -> SubmissionResult:
+    async def one(entry: Found) -> None:
         desk = desks[entry.lesson]
-        if (result := known.get((entry.learner, entry.lesson))) is not None:
-            done(result)
-            return result
         if not entry.files:
             result = await _one(catalogue, found, desk, entry, judge)
         else:
@@ -227,11 +221,18 @@ async def grade(
                 if entry.lesson not in waiting and isinstance(desk, Desk):
                     await desk.rest()
         done(result)
-        return result
 
+    # More than have a place, so that the next one is there when one comes free; not one for each submission of a big class.
+    room = asyncio.Semaphore(3 * jobs)
     try:
+        for entry in turns:
+            if (result := known.get((entry.learner, entry.lesson))) is not None:
+                done(result)
         async with asyncio.TaskGroup() as group:
-            tasks = {id(entry): group.create_task(one(entry)) for entry in turns}
+            for entry in turns:
+                if (entry.learner, entry.lesson) not in known:
+                    await room.acquire()
+                    group.create_task(one(entry)).add_done_callback(lambda _: room.release())
     except ExceptionGroup as errors:
         # The first is the cause; what came of ending the others says nothing.
         raise errors.exceptions[0] from errors
@@ -239,7 +240,6 @@ async def grade(
         for desk in desks.values():
             if isinstance(desk, Desk):
                 await desk.close()
-    return [tasks[id(entry)].result() for entry in found.found]
 
 
 async def _judged(

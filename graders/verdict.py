@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SkipValidation
 
 from course.receipt import Environment
 
@@ -92,6 +93,10 @@ class SubmissionResult(_Result):
     seconds: float = 0.0
     seed: int | None = None
 
+    def plain(self) -> dict[str, Any]:
+        """The JSON form, with its own verdict and points added for readers that do not want to sum."""
+        return self.model_dump(mode="json") | {"verdict": self.verdict.value, "points": self.points, "out_of": self.out_of}
+
     @property
     def verdict(self) -> Verdict:
         """The lesson's verdict: PASS only if there is an exercise and every one passed, else the gravest one."""
@@ -137,15 +142,12 @@ class Results(_Result):
     environment: Environment
     isolation: tuple[str, ...]
     limits: dict[str, dict[str, float]]
-    submissions: tuple[SubmissionResult, ...]
+    #: Not looked into here: those of a big class are not held as objects.
+    submissions: SkipValidation[Sequence[SubmissionResult]]
 
-    def plain(self) -> dict[str, Any]:
-        """The JSON form, with each submission's own verdict and points added for readers that do not want to sum."""
-        data = self.model_dump(mode="json")
-        for row, submission in zip(data["submissions"], self.submissions, strict=True):
-            row["verdict"] = submission.verdict.value
-            row["points"], row["out_of"] = submission.points, submission.out_of
-        return data
+    def head(self) -> dict[str, Any]:
+        """The JSON form of all but the submissions."""
+        return self.model_dump(mode="json", exclude={"submissions"})
 
 
 def not_judged(

@@ -13,7 +13,7 @@ FLOORS = {
     "graders": {
         "early": 0, "owner": 0, "version": 0, "excess": 2, "orphans": 2, "store": 2, "reports.html": 3,
         "probe": 1, "verdict": 1, "submission": 1, "collect": 2,
-        "ahead": 0, "kernels.order": 0, "kernels.pipes": 0, "kernels.syscalls": 0, "kernels.processes": 0, "kernels.landlock": 1, "kernels.seccomp": 1,
+        "ahead": 0, "packed": 2, "kernels.order": 0, "kernels.pipes": 0, "kernels.syscalls": 0, "kernels.processes": 0, "kernels.landlock": 1, "kernels.seccomp": 1,
         "kernels.namespaces": 1, "kernels.sandbox": 1, "kernels.watch": 1, "kernels.confine": 2, "kernels.isolation": 2,
         "kernels.launch": 3, "kernels.cold": 3, "kernels.places": 0, "kernels.shelf": 0, "kernels.ready": 0, "kernels.imports": 0,
         "kernels.forkserver": 3, "kernels.servers": 4, "kernels.provisioner": 5, "kernels.warm": 6,

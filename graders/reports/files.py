@@ -10,8 +10,9 @@ import io
 import json
 import os
 import re
+import textwrap
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,17 +25,30 @@ _BESIDE = re.compile(rf"\.report-(?P<owner>{owner.PATTERN})-[0-9]+\.new")
 COLUMNS = ("learner", "lesson", "exercise", "verdict", "reason", "points", "out_of", "mistake", "message", "file", "sha256")
 
 
-def results_json(results: Results) -> str:
+Pieces = Iterator[str]  # of a report, so that one of a big class need not be held whole
+
+
+def results_json(results: Results) -> Pieces:
     """The exact report: names unchanged, whatever they hold. `docs/schemas/results.schema.json` describes it."""
-    data = results.plain()
-    for one in data["submissions"]:
-        one["notices"] = [short(notice) for notice in one["notices"]]
-        for result in one["exercises"]:
+    head = _json(results.head(), 0)
+    yield f'{head.removesuffix("}").rstrip()},\n "submissions": ['
+    separator = ""
+    for one in results.submissions:
+        data = one.plain()
+        data["notices"] = [short(notice) for notice in data["notices"]]
+        for result in data["exercises"]:
             result["message"] = short(result["message"])
-    return json_text(json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
+        yield f"{separator}\n{_json(data, 2)}"
+        separator = ","
+    yield "\n ]\n}\n" if separator else "]\n}\n"
 
 
-def results_csv(results: Results) -> str:
+def _json(data: object, depth: int) -> str:
+    # No line end stands within a string of JSON.
+    return textwrap.indent(json_text(json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)), " " * depth)
+
+
+def results_csv(results: Results) -> Pieces:
     """One row an exercise. Text that a spreadsheet would take for a formula is defused; numbers stay numbers."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\r\n")
@@ -46,17 +60,19 @@ def results_csv(results: Results) -> str:
                 cell(one.learner), one.lesson, result.exercise, result.verdict.value, result.reason.value if result.reason else "",
                 earned, f"{result.out_of:g}", result.mistake or "", cell(short(result.message)), cell(one.file), one.sha256,
             ])  # fmt: skip
-    return out.getvalue()
+        yield out.getvalue()
+        out.seek(out.truncate(0))
+    yield out.getvalue()
 
 
-def junit(results: Results) -> str:
+def junit(results: Results) -> Pieces:
     """JUnit XML: a suite a submission, a case an exercise. FAIL, TIMEOUT, UNSOLVED and SKIP are failures, never absent;
     ERROR is an error.
     """
-    root = ET.Element("testsuites", name="training-systems")
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="training-systems">\n'
     for one in results.submissions:
-        suite = ET.SubElement(
-            root, "testsuite", name=xml(f"{one.learner} {one.lesson}"), tests=str(len(one.exercises)),
+        suite = ET.Element(
+            "testsuite", name=xml(f"{one.learner} {one.lesson}"), tests=str(len(one.exercises)),
             failures=str(sum(result.verdict not in {Verdict.PASS, Verdict.ERROR} for result in one.exercises)),
             errors=str(sum(result.verdict is Verdict.ERROR for result in one.exercises)), time=f"{one.seconds:g}",
         )  # fmt: skip
@@ -66,11 +82,12 @@ def junit(results: Results) -> str:
                 kind = "error" if result.verdict is Verdict.ERROR else "failure"
                 reason = result.reason.value if result.reason else ""
                 ET.SubElement(case, kind, type=f"{result.verdict}({reason})", message=xml(short(result.message)))
-    ET.indent(root)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+        ET.indent(suite, level=1)
+        yield f"  {ET.tostring(suite, encoding='unicode')}\n"
+    yield "</testsuites>\n"
 
 
-WRITERS = {"json": results_json, "csv": results_csv, "junit": junit, "html": report_html}
+WRITERS: dict[str, Callable[[Results], Pieces]] = {"json": results_json, "csv": results_csv, "junit": junit, "html": report_html}
 
 
 class NotWritten(OSError):
@@ -94,15 +111,17 @@ def write_reports(results: Results, files: Mapping[str, Path]) -> None:
             if path.is_dir():
                 raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
         for number, (kind, path) in enumerate(files.items()):
-            data = WRITERS[kind](results).encode("utf-8")
+            pieces = WRITERS[kind](results)
             path.parent.mkdir(parents=True, exist_ok=True)
             if path.exists() and not path.is_file():
-                path.write_bytes(data)  # /dev/stdout or a pipe: to be written to, not replaced
+                # /dev/stdout or a pipe: to be written to, not replaced
+                with path.open("wb") as file:
+                    file.writelines(piece.encode("utf-8") for piece in pieces)
                 continue
             _clear(path.parent)
             new = path.parent / f".report-{owner.me()}-{number}.new"
             beside.append((new, path))
-            _write(new, data)
+            _write(new, pieces)
         for new, path in beside:
             new.replace(path)
         for folder in {path.parent for _, path in beside}:
@@ -123,9 +142,9 @@ def write_report(kind: str, results: Results, path: Path) -> None:
     write_reports(results, {kind: path})
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, pieces: Pieces) -> None:
     with path.open("wb") as file:
-        file.write(data)
+        file.writelines(piece.encode("utf-8") for piece in pieces)
         file.flush()
         os.fsync(file.fileno())
 

@@ -1,6 +1,6 @@
 """The report for a browser: one file, a table of learners and lessons, and what came of each submission below it.
 
-It is put together as a tree and not as text, so that whatever a name or a message holds comes out as text. It has no
+Its parts are put together as trees and not as text, so that whatever a name or a message holds comes out as text. It has no
 script, loads nothing, and its policy forbids both.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Iterator
 
 from graders.reports.lines import runs_text, totals
 from graders.reports.text import points, short, visible
@@ -28,24 +29,29 @@ td.points { text-align: right; white-space: nowrap; }
 """
 
 
-def report_html(results: Results) -> str:
-    """The whole page."""
-    page = ET.Element("html", lang="en")
-    head = ET.SubElement(page, "head")
+def report_html(results: Results) -> Iterator[str]:
+    """The whole page, piece by piece: that of a big class need not be held whole."""
+    head = ET.Element("head")
     ET.SubElement(head, "meta", charset="utf-8")
     ET.SubElement(head, "meta", {"http-equiv": "Content-Security-Policy", "content": _POLICY})
     ET.SubElement(head, "meta", name="viewport", content="width=device-width, initial-scale=1")
     _add(head, "title", "Results")
     _add(head, "style", _STYLE)
-    body = ET.SubElement(page, "body")
-    _add(body, "h1", "Results")
-    _about(body, results)
-    _overview(body, results)
-    _add(body, "h2", "Submissions")
+    yield f'<!DOCTYPE html>\n<html lang="en">{_text(head)}<body>'
+    about = ET.Element("header")
+    _add(about, "h1", "Results")
+    _about(about, results)
+    yield _text(about)
+    yield from _overview(results)
+    yield "<h2>Submissions</h2>"
     for number, one in enumerate(results.submissions):
         if one.file or one.notices or any(result.message for result in one.exercises):
-            _submission(body, number, one)
-    return "<!DOCTYPE html>\n" + ET.tostring(page, encoding="unicode", method="html") + "\n"
+            yield _text(_submission(number, one))
+    yield "</body></html>\n"
+
+
+def _text(part: ET.Element) -> str:
+    return ET.tostring(part, encoding="unicode", method="html")
 
 
 def _add(parent: ET.Element, tag: str, text: str, **attributes: str) -> ET.Element:
@@ -71,25 +77,28 @@ def _about(body: ET.Element, results: Results) -> None:
         _add(listed, "li", visible(f"{lesson}: {', '.join(f'{name} {value:g}' for name, value in limits.items())}"))
 
 
-def _overview(body: ET.Element, results: Results) -> None:
-    lessons = list(dict.fromkeys(one.lesson for one in results.submissions))
-    table = ET.SubElement(body, "table")
-    _add(table, "caption", "Points, and how many exercises got which verdict")
-    row = ET.SubElement(ET.SubElement(table, "thead"), "tr")
+def _overview(results: Results) -> Iterator[str]:
+    lessons: dict[str, None] = {}
+    by_learner: dict[str, dict[str, int]] = {}
+    for number, one in enumerate(results.submissions):
+        lessons[one.lesson] = None
+        by_learner.setdefault(one.learner, {})[one.lesson] = number
+    head = ET.Element("thead")
+    row = ET.SubElement(head, "tr")
     for title in ("learner", *lessons, "points"):
         _add(row, "th", visible(title), scope="col")
-    rows = ET.SubElement(table, "tbody")
-    by_learner: dict[str, dict[str, tuple[int, SubmissionResult]]] = {}
-    for number, one in enumerate(results.submissions):
-        by_learner.setdefault(one.learner, {})[one.lesson] = (number, one)
-    for learner, mine in by_learner.items():
-        row = ET.SubElement(rows, "tr")
+    yield f"<table><caption>Points, and how many exercises got which verdict</caption>{_text(head)}<tbody>"
+    for learner, numbers in by_learner.items():
+        mine = {lesson: (number, results.submissions[number]) for lesson, number in numbers.items()}
+        row = ET.Element("tr")
         _add(row, "th", visible(learner), scope="row")
         for lesson in lessons:
             _overview_cell(ET.SubElement(row, "td"), mine.get(lesson))
         earned = [one.points for _, one in mine.values()]
         total = None if None in earned else sum(one for one in earned if one is not None)
         _add(row, "td", points(total, sum(one.out_of for _, one in mine.values())), **{"class": "points"})
+        yield _text(row)
+    yield "</tbody></table>"
 
 
 def _overview_cell(place: ET.Element, found: tuple[int, SubmissionResult] | None) -> None:
@@ -102,8 +111,8 @@ def _overview_cell(place: ET.Element, found: tuple[int, SubmissionResult] | None
     _add(place, "a", text, href=f"#s{number}", **{"class": one.verdict.value})
 
 
-def _submission(body: ET.Element, number: int, one: SubmissionResult) -> None:
-    part = ET.SubElement(body, "section", id=f"s{number}")
+def _submission(number: int, one: SubmissionResult) -> ET.Element:
+    part = ET.Element("section", id=f"s{number}")
     _add(part, "h3", visible(f"{one.learner}, {one.lesson}"))
     if one.file:
         _add(part, "p", visible(f"{one.file} (sha256 {one.sha256 or 'not known'}), {one.seconds:g} s"), **{"class": "file"})
@@ -123,3 +132,4 @@ def _submission(body: ET.Element, number: int, one: SubmissionResult) -> None:
         listed = ET.SubElement(part, "ul")
         for notice in one.notices:
             _add(listed, "li", visible(short(notice)), **{"class": "notice"})
+    return part

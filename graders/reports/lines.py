@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -84,18 +84,37 @@ def runs_text(runs: Sequence[str]) -> str:
 
 def table(submissions: Sequence[SubmissionResult]) -> Table:
     """The summary: a row a learner, a column a lesson, what came of each exercise and the points."""
-    lessons = list(dict.fromkeys(one.lesson for one in submissions))
+    lessons: dict[str, None] = {}
+    by_learner: dict[str, dict[str, SubmissionResult]] = {}
+    for one in submissions:
+        lessons[one.lesson] = None
+        by_learner.setdefault(one.learner, {})[one.lesson] = one
     found = Table(title="Summary", title_justify="left")
     found.add_column("learner", overflow="fold")
     for lesson in lessons:
         found.add_column(lesson, overflow="fold")
     found.add_column("points", justify="right")
-    for learner in dict.fromkeys(one.learner for one in submissions):
-        mine = {one.lesson: one for one in submissions if one.learner == learner}
+    for learner, mine in by_learner.items():
         earned = [mine[lesson].points for lesson in lessons if lesson in mine]
         total = None if any(one is None for one in earned) else sum(one for one in earned if one is not None)
         out_of = sum(one.out_of for one in mine.values())
         found.add_row(visible(learner), *(_table_cell(mine.get(lesson)) for lesson in lessons), points(total, out_of))
+    return found
+
+
+def table_of_exercises(submissions: Iterable[SubmissionResult]) -> Table:
+    """The summary of a class that is too big for a row a learner: a row an exercise, a column a verdict."""
+    counts: dict[str, Counter[Verdict]] = {}
+    for one in submissions:
+        for result in one.exercises if one.file else ():
+            counts.setdefault(f"{one.lesson}/{result.exercise}", Counter())[result.verdict] += 1
+    seen = [verdict for verdict in Verdict if any(count[verdict] for count in counts.values())]
+    found = Table(title="Summary", title_justify="left")
+    found.add_column("exercise", overflow="fold")
+    for verdict in seen:
+        found.add_column(_SHORT[verdict], justify="right", style=STYLES[verdict])
+    for exercise, count in sorted(counts.items()):
+        found.add_row(exercise, *(f"{count[verdict]}" for verdict in seen))
     return found
 
 
@@ -109,9 +128,13 @@ def _table_cell(submission: SubmissionResult | None) -> Text:
     return text
 
 
-def totals(submissions: Sequence[SubmissionResult]) -> str:
+def totals(submissions: Iterable[SubmissionResult]) -> str:
     """``36 verdicts on 12 submissions: 20 PASS, 9 FAIL, …``."""
-    judged = [submission for submission in submissions if submission.file]
-    counts = Counter(result.verdict for submission in judged for result in submission.exercises)
+    judged = 0
+    counts: Counter[Verdict] = Counter()
+    for submission in submissions:
+        if submission.file:
+            judged += 1
+            counts.update(result.verdict for result in submission.exercises)
     parts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict])
-    return f"{sum(counts.values())} verdicts on {len(judged)} submissions: {parts or 'none'}"
+    return f"{sum(counts.values())} verdicts on {judged} submissions: {parts or 'none'}"

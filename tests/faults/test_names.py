@@ -92,10 +92,10 @@ def test_more_names_of_the_kind(name, in_csv):
     results = Results(
         started=now, finished=now, seed=1, receipts={}, environment=place, isolation=(), limits={}, submissions=(one,)
     )  # fmt: skip
-    rows = list(csv.DictReader(io.StringIO(WRITERS["csv"](results), newline="")))
+    rows = list(csv.DictReader(io.StringIO("".join(WRITERS["csv"](results)), newline="")))
     assert [row["learner"] for row in rows] == [in_csv] * 2
-    assert json.loads(WRITERS["json"](results))["submissions"][0]["learner"] == name
+    assert json.loads("".join(WRITERS["json"](results)))["submissions"][0]["learner"] == name
     for _, line in class_lines(one, 10):
         assert line.startswith("FAIL") and "\n" not in line and "\r" not in line and "\x1b" not in line
     for kind, write in WRITERS.items():
-        assert write(results).encode("utf-8"), kind
+        assert "".join(write(results)).encode("utf-8"), kind

@@ -153,7 +153,8 @@ def test_a_class_is_judged_in_kernels_that_were_ready(tiny_course, tmp_path, cac
 
     monkeypatch.setattr(Ahead, "_take", take)
     before = set(psutil.Process().children(recursive=True))
-    results = asyncio.run(grade(tiny_course, found, desks, 1, lambda result: None))
+    results = []
+    asyncio.run(grade(tiny_course, found, desks, 1, results.append))
     assert [one.verdict for one in results] == [Verdict.PASS] * 5
     # The first one was not known of before; the last ones have nobody behind them.
     assert ready == [(1, True), (1, False), (1, True), (1, True)]

@@ -102,9 +102,10 @@ def test_submissions_are_run_lesson_by_lesson_and_told_in_the_order_of_the_class
 
     monkeypatch.setattr(batch, "_one", fake)
     desk = Desk(tiny, Settings(1, cache, how=How.COLD))
-    results = asyncio.run(batch.grade(tiny_course, found, {"tiny-01": desk, "tiny-02": desk}, 1, lambda result: None))
+    results = []
+    asyncio.run(batch.grade(tiny_course, found, {"tiny-01": desk, "tiny-02": desk}, 1, results.append))
     assert asked == [("tiny-01", "Ana"), ("tiny-01", "Bo"), ("tiny-02", "Ana"), ("tiny-02", "Bo")]
-    assert [(one.learner, one.lesson) for one in results] == [(one.learner, one.lesson) for one in twice]
+    assert [(one.lesson, one.learner) for one in results] == asked
 
 
 def burn(stop):

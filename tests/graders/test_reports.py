@@ -1,6 +1,7 @@
 """Reports stay well-formed whatever a name or a message holds, and say the same in every format."""
 
 import csv
+import functools
 import io
 import json
 import os
@@ -23,8 +24,7 @@ from graders import owner
 from graders.__main__ import results_schema
 from graders.check import draw_plans
 from graders.reports import files
-from graders.reports.files import NotWritten, junit, results_csv, results_json, write_report, write_reports
-from graders.reports.html import report_html
+from graders.reports.files import NotWritten, write_report, write_reports
 from graders.reports.lines import class_lines, own_lines, pad, runs_text, totals, width
 from graders.reports.text import LONGEST, cell, json_text, short, visible, xml
 from graders.verdict import ExerciseResult, Reason, Results, SubmissionResult, Verdict, not_judged
@@ -68,6 +68,13 @@ def results(*submissions):
     return Results(
         started=now, finished=now, seed=9, receipts={}, environment=place, isolation=(), limits={}, submissions=submissions
     )
+
+
+def written(kind, run):
+    return "".join(files.WRITERS[kind](run))
+
+
+results_json, results_csv, junit, report_html = (functools.partial(written, kind) for kind in ("json", "csv", "junit", "html"))
 
 
 @pytest.mark.parametrize("text", NASTY)
@@ -264,8 +271,8 @@ def test_cells_of_a_spreadsheet(text, written):
 def test_a_long_message_is_cut_in_every_report_and_says_so():
     long = "x" * 5_000
     run = results(submission("Ana", Verdict.FAIL, long, notices=(long,)))
-    for kind, write in files.WRITERS.items():
-        text = write(run)
+    for kind in files.WRITERS:
+        text = written(kind, run)
         assert "x" * LONGEST in text and "x" * (LONGEST + 1) not in text and "cut; 5000 characters" in text, kind
     assert short("x" * LONGEST) == "x" * LONGEST
     assert json_text('{"a": "\u202e"}') == '{"a": "\\u202e"}'
@@ -355,7 +362,7 @@ def test_all_reports_are_replaced_or_none(tmp_path, monkeypatch, last):
 
     def full(path, data):
         if path.name.endswith(f"-{list(targets(tmp_path)).index(last)}.new"):
-            path.write_bytes(data[:10])
+            path.write_bytes("".join(data).encode()[:10])
             raise OSError(28, "No space left on device", str(path))
         real(path, data)
 

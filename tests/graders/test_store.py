@@ -15,6 +15,7 @@ from graders import batch, owner, store
 from graders.check import Settings
 from graders.collect import search
 from graders.owner import Life, Owner
+from graders.packed import Packed
 from graders.store import OtherSeed, Store, StoreFailed, Terms
 from graders.verdict import Reason, SubmissionResult, Verdict, not_judged
 from tests.conftest import reference_answers
@@ -309,7 +310,15 @@ def graded(opened, run, catalogue, folder, cache, monkeypatch, fake, grader="g",
     terms = batch.open_terms(catalogue, desks, settings, grader=grader, environment="e", isolation=("one",))
     ledger = batch.open_ledger(opened, run, found, terms)
     fake.asked.clear()
-    return ledger, asyncio.run(batch.grade(catalogue, found, desks, 2, done, ledger))
+    results = Packed()
+    places = {(one.learner, one.lesson): number for number, one in enumerate(found.found)}
+
+    def keep(result):
+        results.put(places[result.learner, result.lesson], result)
+        done(result)
+
+    asyncio.run(batch.grade(catalogue, found, desks, 2, keep, ledger))
+    return ledger, list(results)
 
 
 def test_only_what_is_not_in_the_store_is_judged(path, tiny_course, handed_in, cache, monkeypatch):
