@@ -25,7 +25,7 @@ from graders.errand import BEAT_SECONDS, COURSE, Answer, Errand, myself, parse, 
 
 HOUSE = Path(__file__).resolve().parents[1]
 UNUSED_SECONDS = 600.0  # after which the process of another run is ended: its caller was killed, or has lost the connection
-END_SECONDS = 120.0  # for a grading process to clean up, on a loaded machine
+END_SECONDS = 30.0  # for a grading process to clean up
 SILENT_SECONDS = 300.0  # after which a grading process that gives no sign of life is ended: it was stopped, or hangs
 
 

@@ -22,6 +22,7 @@ from course.errors import CourseError
 from graders.batch import Desks, open_terms
 from graders.check import Desk, Settings, check, draw_plans
 from graders.errand import ALIVE, BEAT_SECONDS, Answer, Errand, differing, parse, read_frame, text, write_frame
+from graders.kernels import warm
 from graders.kernels.isolation import Mode
 from graders.kernels.isolation import survey as survey_isolation
 from graders.kernels.sandbox import parent, remove
@@ -169,6 +170,7 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     with suppress(asyncio.CancelledError):
         asyncio.run(_serve(answers))
+    warm.close()  # what is done at the end of an ordinary process is not done at this one's
     # The thread that listens may wait for a pipe that somebody else still holds.
     sys.stderr.flush()
     os._exit(0)
